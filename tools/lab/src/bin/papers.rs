@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program reports")]
 
+use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -31,6 +32,9 @@ struct Arguments {
     /// The page to write, with its plots beside it.
     #[arg(long)]
     results: Option<PathBuf>,
+    /// Pages that earlier runs have printed: they are put into the page, and nothing is run.
+    #[arg(long)]
+    from: Vec<PathBuf>,
     /// The README, for the table of media of today.
     #[arg(long)]
     readme: Option<PathBuf>,
@@ -48,6 +52,13 @@ fn main() -> Result<(), Failure> {
         let out = rows.iter().filter(|row| row.verdict() == Verdict::Out).count();
         return if out == 0 { Ok(()) } else { Err(format!("{out} rows are out").into()) };
     }
+    if let (Some(results), false) = (&arguments.results, arguments.from.is_empty()) {
+        for from in &arguments.from {
+            let newer = fs::read_to_string(from)?;
+            fs::write(results, page::with_older(&newer, results)?)?;
+        }
+        return Ok(());
+    }
     let figure = arguments.figure.as_deref();
     let traces = arguments.traces.as_deref();
     let sections = Wanted { scale: arguments.scale, figure, traces }.sections()?;
@@ -55,7 +66,7 @@ fn main() -> Result<(), Failure> {
         page::advise(&sections, readme)?;
     }
     match &arguments.results {
-        Some(results) => page::write(&sections, results)?,
+        Some(results) => page::write(&sections, results, figure.is_none())?,
         None => print!("{}", page::page(&sections)),
     }
     Ok(())

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `row`, `page` | a figure beside ours, and the page of all figures |
+//! | `row`, `page`, `merge` | a figure beside ours, and the page of all figures |
 //! | `gates` | the drives alone |
 //! | `small`, `traces`, `overwrite` | two-level logging and delta journaling, on a memory card |
 //! | `fgm`, `njs`, `hasfs` | the rows of the three file systems |
@@ -20,6 +20,7 @@ pub mod figures;
 pub mod files;
 pub mod host;
 pub mod media;
+pub mod merge;
 pub mod page;
 pub mod policy;
 pub mod row;

@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::engines::Failure;
 use crate::papers::figures::small::Folder;
 use crate::papers::figures::{fgm, gates, hasfs, njs, sensitivity, small, today};
-use crate::papers::row::{Row, Verdict};
+use crate::papers::merge::{counted, merged};
+use crate::papers::row::Row;
 use crate::plot::{Plot, Scale};
 
 /// What is wanted.
@@ -48,6 +49,23 @@ impl Section {
     }
 }
 
+const GATES: &str = "Gates: the baselines among themselves";
+const TWO_LEVEL: &str = "Two-level logging: a memory card and PRAM";
+const DELTA: &str = "Delta journaling: a memory card and NVRAM";
+const FGM: &str = "FGM: objects of metadata in an NVDIMM";
+const NJS: &str = "NJS: versions of blocks in NVM";
+const HASFS: &str = "HasFS: slots in NVM as the page cache";
+const SENSITIVITY: &str = "Sensitivity";
+const TODAY: &str = "Media of today";
+const TRUST: &str = "How far to trust this page";
+
+const TRUST_TEXT: &str = "\
+- Where the ring of a block journal lies, how warm the caches are, and what `none` does at an fsync
+  were settled while the gates were being looked at. Where the ring lies alone moves some gates in
+  and out of their bands.
+- A section may have been written by a run of its own (`--figure`), as the others were left.
+";
+
 const HEAD: &str = "\
 # The papers' time figures, in virtual time
 
@@ -61,7 +79,8 @@ long the media would have taken. The same seed gives the same bytes.
 - *k* is the scale: files, memory, journal, the drive's cache and all periods are divided by it.
 - Media, and where their parameters come from: `crates/sim-disk/src/media/time`. What the host
   computes: `tools/lab/src/papers/host.rs`. No parameter was chosen for a policy.
-- A row that is out says why by counts, and the text below its table names the cause.
+- A row that is out says why by counts, and the text above its table names the cause.
+- `--figure NAME` writes a section or a part of one anew, and leaves the others.
 
 ";
 
@@ -121,12 +140,12 @@ impl Wanted<'_> {
             sections.push(self.hasfs()?);
         }
         if self.has("sensitivity") {
-            let mut section = Section::new("sensitivity", "Sensitivity", sensitivity::TEXT);
+            let mut section = Section::new("sensitivity", SENSITIVITY, sensitivity::TEXT);
             section.tail = sensitivity::table(self.scale(OF_HASFS))?;
             sections.push(section);
         }
         if self.has("today") {
-            let mut section = Section::new("today", "Media of today", today::TEXT);
+            let mut section = Section::new("today", TODAY, today::TEXT);
             (section.tail, section.advice) = today::tables(self.scale(OF_HASFS_FILES))?;
             sections.push(section);
         }
@@ -136,7 +155,7 @@ impl Wanted<'_> {
     fn gates(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "gates",
-            "Gates: the baselines among themselves",
+            GATES,
             "No figure of a policy counts where a gate of its baselines is out.\n\n\
              - HasFS Table 2, ordered and writeback: a stall behind the drive's cache that the \
              model averages away.\n\
@@ -158,7 +177,7 @@ impl Wanted<'_> {
     fn two_level(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "two-level",
-            "Two-level logging: a memory card and PRAM",
+            TWO_LEVEL,
             "SQLite's processor time is what makes the baseline as fast as the paper's. The \
              log-structured store appends data and node blocks to one log. Beside that stands one \
              with two logs, as F2FS has.\n",
@@ -176,7 +195,7 @@ impl Wanted<'_> {
     fn delta(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "delta",
-            "Delta journaling: a memory card and NVRAM",
+            DELTA,
             "The paper gives no transactions a minute for TPC-C: the row says at how much \
              processor time a commit ours is as far ahead as the paper's.\n",
         );
@@ -191,7 +210,7 @@ impl Wanted<'_> {
     fn fgm(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "fgm",
-            "FGM: objects of metadata in an NVDIMM",
+            FGM,
             "- FGM 11a with a sync of the data's disk: each fsync waits for a turn of \
              that disk too. The paper's kernel (2.6.34) commits to another medium \
              without that sync. So do the rows \"taken, not synced\".\n\
@@ -227,7 +246,7 @@ impl Wanted<'_> {
     fn njs(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "njs",
-            "NJS: versions of blocks in NVM",
+            NJS,
             "- Appends go home inside the commit, and a commit of 16 MB has a sync of \
              its own. Sequential writes pay for that.\n\
              - \"Stands still\": the journal empties itself when it finds no room, \
@@ -260,7 +279,7 @@ impl Wanted<'_> {
     fn hasfs(&self) -> Result<Section, Failure> {
         let mut section = Section::new(
             "hasfs",
-            "HasFS: slots in NVM as the page cache",
+            HASFS,
             "- What is read is not taken into slots (R3): the host has a cache of its own for \
              reads, as large as the slots.\n\
              - HDD, webserver and webproxy: the threads read, and nothing differs.\n\
@@ -305,19 +324,12 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().map(Row::widened).collect())
 }
 
+/// The titles, in their order.
+const TITLES: [&str; 9] = [GATES, TWO_LEVEL, DELTA, FGM, NJS, HASFS, SENSITIVITY, TODAY, TRUST];
+
 /// The page of some sections.
 pub fn page(sections: &[Section]) -> String {
-    let mut page = HEAD.to_owned();
-    let all = || sections.iter().flat_map(|section| &section.rows);
-    let count = |verdict| all().filter(|row| row.verdict() == verdict).count();
-    let _ = writeln!(
-        page,
-        "{} rows in their bands, {} with the paper's sign, {} out, {} printed alone.",
-        count(Verdict::In),
-        count(Verdict::Sign),
-        count(Verdict::Out),
-        count(Verdict::Printed)
-    );
+    let mut page = String::new();
     for section in sections {
         let _ = writeln!(page, "\n## {}\n\n{}", section.title, section.text);
         if !section.rows.is_empty() {
@@ -329,7 +341,16 @@ pub fn page(sections: &[Section]) -> String {
             let _ = writeln!(page, "\n![{}](plots/{name})", plot.title);
         }
     }
-    page
+    let _ = write!(page, "\n## {TRUST}\n\n{TRUST_TEXT}");
+    format!("{HEAD}{}{page}", counted(&page))
+}
+
+/// A page, with what only an older one has.
+pub fn with_older(page: &str, results: &Path) -> Result<String, Failure> {
+    Ok(match results.exists() {
+        true => merged(&std::fs::read_to_string(results)?, page, &TITLES),
+        false => page.to_owned(),
+    })
 }
 
 /// Between these lines the README has what the command says.
@@ -350,15 +371,18 @@ pub fn advise(sections: &[Section], readme: &Path) -> Result<(), Failure> {
     Ok(std::fs::write(readme, format!("{before}\n{advice}\n{after}"))?)
 }
 
-/// Writes the page, and the plots into a folder beside it.
+/// Writes the page, and the plots into a folder beside it. What only the older page has stays, if
+/// not all of it is anew.
 ///
 /// # Errors
 /// Those of the files.
-pub fn write(sections: &[Section], results: &Path) -> Result<(), Failure> {
+pub fn write(sections: &[Section], results: &Path, is_whole: bool) -> Result<(), Failure> {
     let folder = results.parent().unwrap_or_else(|| Path::new(".")).join("plots");
     std::fs::create_dir_all(&folder)?;
     for (name, plot) in sections.iter().flat_map(|section| &section.plots) {
         std::fs::write(folder.join(name), plot.svg())?;
     }
-    Ok(std::fs::write(results, page(sections))?)
+    let page = page(sections);
+    let page = if is_whole { page } else { with_older(&page, results)? };
+    Ok(std::fs::write(results, page)?)
 }
