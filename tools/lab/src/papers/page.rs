@@ -288,7 +288,7 @@ impl Wanted<'_> {
              the drive at 150 MB/s, which was chosen with this figure in view.\n\
              - Varmail beside a journal of 1 GB in memory: the paper says that its checkpoints are \
              rare. In a run that fills the journal four times they are not, and the threads stand \
-             still for them. In 60 s, as filebench runs, there is none.\n\
+             still for them. The band is held in a run that ends before the first one.\n\
              - Table 4: the paper writes pages home and leaves metadata out; so its figures are to be \
              compared with the pages alone. Webproxy has the most metadata, in one large directory.\n",
         );

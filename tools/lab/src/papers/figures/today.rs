@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use nvm_journal::AnyPolicy;
+use nvm_journal::{Adaptive, AnyPolicy};
 use sim_disk::time::{CardModel, Clock, MemoryModel, SsdModel};
 
 use crate::engines::Failure;
@@ -16,30 +16,74 @@ use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
 
 pub const TEXT: &str = "\
-All data goes through the journal of 128 MB, without a disk-side log, which is what `Options` give \
-by default. Operations a second; the fastest is bold.
+All data goes through the journal of 128 MB. There is no disk-side log unless the table says so, which \
+is the default of `Options`. `adaptive` is told how fast the memory is, and with a log it puts there \
+what takes more than half a block. Operations a second; the fastest is bold.
 
 - *mail*: varmail, with 16 threads, files of 16 KB and an fsync after each append.
 - *pages*: one thread overwrites pages of a file of 64 MB at random. A tenth of each page differs, \
 in one run of bytes. An fsync comes after 16 pages.
 ";
 
-const PAIRS: [(&str, MemoryModel, Medium); 3] = [
-    ("NVDIMM-N and NVMe", MemoryModel::nvdimm_n(), Medium::Ssd(SsdModel::nvme())),
-    ("CXL memory and NVMe", MemoryModel::cxl(), Medium::Ssd(SsdModel::nvme())),
-    ("FRAM and SD card", MemoryModel::fram(), Medium::Card(CardModel::class_10())),
+/// A memory and a disk.
+struct Pair {
+    name: &'static str,
+    memory: MemoryModel,
+    medium: Medium,
+    /// `adaptive` is told how fast the memory is.
+    adaptive: fn(&Clock) -> HostPolicy,
+    /// Whether policies that have a disk-side log get one: where the disk is the faster medium.
+    disk_log: bool,
+}
+
+const NVME: Medium = Medium::Ssd(SsdModel::nvme());
+const CARD: Medium = Medium::Card(CardModel::class_10());
+
+const PAIRS: [Pair; 4] = [
+    Pair {
+        name: "NVDIMM-N and NVMe",
+        memory: MemoryModel::nvdimm_n(),
+        medium: NVME,
+        adaptive: adaptive::<4, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "CXL memory and NVMe",
+        memory: MemoryModel::cxl(),
+        medium: NVME,
+        adaptive: adaptive::<2, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "FRAM and SD card",
+        memory: MemoryModel::fram(),
+        medium: CARD,
+        adaptive: adaptive::<12_800, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "FRAM and SD card, with a disk-side log",
+        memory: MemoryModel::fram(),
+        medium: CARD,
+        adaptive: adaptive::<12_800, 128>,
+        disk_log: true,
+    },
 ];
 
-/// The policies; each has a function, so that a machine can be copied.
-const POLICIES: [fn(&Clock) -> HostPolicy; 7] = [
-    |clock| HostPolicy::new(AnyPolicy::ALL[0], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[1], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[2], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[3], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[4], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[5], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[6], clock),
-];
+/// The policy at this place of [`AnyPolicy::ALL`], on a host of today.
+fn policy<const AT: usize>(clock: &Clock) -> HostPolicy {
+    HostPolicy::new(AnyPolicy::ALL[AT], clock).of_today()
+}
+
+fn adaptive<const LINE_NS: u32, const BYPASS: u8>(clock: &Clock) -> HostPolicy {
+    let memory = adaptive::Medium { name: "the pair's", line_ns: LINE_NS };
+    let settings = adaptive::Settings::new().medium(memory).bypass_above(BYPASS);
+    HostPolicy::new(Adaptive::with(settings), clock).of_today()
+}
+
+/// The policies; each has a function, so that a machine can be copied. `adaptive` is the last.
+const POLICIES: [fn(&Clock) -> HostPolicy; 6] =
+    [policy::<0>, policy::<1>, policy::<2>, policy::<3>, policy::<4>, policy::<5>];
 
 /// What the store does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +183,10 @@ impl Measured {
 /// Those of the journals.
 pub fn tables(scale: u64) -> Result<(String, String), Failure> {
     let mut all = Vec::new();
-    for (media, memory, medium) in PAIRS {
+    for Pair { name: media, memory, medium, adaptive, disk_log } in PAIRS {
         for work in Work::ALL {
             let mut per_second = Vec::new();
-            for policy in POLICIES {
+            for policy in POLICIES.into_iter().chain([adaptive]) {
                 let kept = Kept::Nvm(InNvm {
                     policy,
                     memory,
@@ -154,7 +198,7 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
                     slot_share: None,
                     batch_blocks: BATCH_BLOCKS,
                     step_blocks: BATCH_BLOCKS,
-                    disk_log: false,
+                    disk_log,
                     transaction_blocks: 1 << 12,
                 });
                 per_second.push(work.run(medium, kept, scale)?.per_second);
@@ -166,7 +210,7 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
     for policy in AnyPolicy::ALL {
         let _ = write!(page, " {} |", policy.name());
     }
-    let _ = write!(page, " k |\n|---|---|{}---|\n", "---|".repeat(POLICIES.len()));
+    let _ = write!(page, " k |\n|---|---|{}---|\n", "---|".repeat(AnyPolicy::ALL.len()));
     let mut advice = String::from(
         "| memory and disk | work | fastest, and what is at most 5 % behind | `adaptive` is behind by |\n\
          |---|---|---|---|\n",
