@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program reports")]
 
+use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -17,7 +18,9 @@ struct Arguments {
     #[arg(long)]
     scale: Option<u64>,
     /// Only sections whose names begin like this: gates, two-level, delta, fgm, njs, hasfs,
-    /// sensitivity, today.
+    /// sensitivity, today. Or a part of one, as gates-hdd, gates-hasfs, gates-njs, gates-fgm,
+    /// fgm-throughput, fgm-txninfo, njs-8, njs-9, njs-10, njs-11, hasfs-micro, hasfs-macro,
+    /// hasfs-short and hasfs-recovery.
     #[arg(long)]
     figure: Option<String>,
     /// The gates and one figure of each paper, at a coarse scale, in bands twice as wide.
@@ -29,6 +32,12 @@ struct Arguments {
     /// The page to write, with its plots beside it.
     #[arg(long)]
     results: Option<PathBuf>,
+    /// Pages that earlier runs have printed: they are put into the page, and nothing is run.
+    #[arg(long)]
+    from: Vec<PathBuf>,
+    /// The README, for the table of media of today.
+    #[arg(long)]
+    readme: Option<PathBuf>,
 }
 
 /// The scale of a quick run.
@@ -43,11 +52,21 @@ fn main() -> Result<(), Failure> {
         let out = rows.iter().filter(|row| row.verdict() == Verdict::Out).count();
         return if out == 0 { Ok(()) } else { Err(format!("{out} rows are out").into()) };
     }
+    if let (Some(results), false) = (&arguments.results, arguments.from.is_empty()) {
+        for from in &arguments.from {
+            let newer = fs::read_to_string(from)?;
+            fs::write(results, page::with_older(&newer, results)?)?;
+        }
+        return Ok(());
+    }
     let figure = arguments.figure.as_deref();
     let traces = arguments.traces.as_deref();
     let sections = Wanted { scale: arguments.scale, figure, traces }.sections()?;
+    if let Some(readme) = &arguments.readme {
+        page::advise(&sections, readme)?;
+    }
     match &arguments.results {
-        Some(results) => page::write(&sections, results)?,
+        Some(results) => page::write(&sections, results, figure.is_none())?,
         None => print!("{}", page::page(&sections)),
     }
     Ok(())

@@ -16,6 +16,9 @@ pub struct Host {
     pub read_page_ns: u64,
     pub fsync_ns: u64,
     pub wake_ns: u64,
+    /// Whether an fsync without a journal ends with a flush of the drive's cache, as in ext4 of
+    /// Linux 4.11. In 2.6.34 and 3.8 it returns when the drive has taken the blocks.
+    pub flushes_without_journal: bool,
 }
 
 impl Host {
@@ -29,10 +32,19 @@ impl Host {
         read_page_ns: 700,
         fsync_ns: 10_000,
         wake_ns: 15_000,
+        // Linux 2.6.34, and 3.12 of NJS.
+        flushes_without_journal: false,
     };
     pub const NJS: Self = Self { cores: 6, page_ns: 4_000, ..Self::FGM };
-    pub const HASFS: Self =
-        Self { cores: 4, operation_ns: 9_000, page_ns: 2_500, slot_page_ns: 3_000, ..Self::FGM };
+    pub const HASFS: Self = Self {
+        cores: 4,
+        operation_ns: 9_000,
+        page_ns: 2_500,
+        slot_page_ns: 3_000,
+        // Linux 4.11.
+        flushes_without_journal: true,
+        ..Self::FGM
+    };
 }
 
 /// What the block layer computes for a block of a RAM disk.

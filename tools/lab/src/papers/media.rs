@@ -1,9 +1,14 @@
 //! The media of the figures: a journal behind its front door on a timed memory and a timed disk,
 //! and a block journal on timed disks.
 
+use core::time::Duration;
+
 use block_journal::{BlockJournal, Config, Mode, Partition, Placement};
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Offset, Pmem as _, PmemRead as _,
+};
 use nvm_journal::{Journal, On, Options, Region};
+use pmem_sys::Reader;
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
@@ -14,8 +19,8 @@ use crate::papers::policy::HostPolicy;
 const SHIELD_SHARE: u64 = 32;
 const SHIELD_MIN: u64 = 64;
 const SHIELD_MAX: u64 = 4_096;
-/// Blocks that a checkpoint writes between two syncs.
-const BATCH_BLOCKS: usize = 1 << 15;
+/// Blocks that a checkpoint writes between two syncs: a whole journal of 128 MB in one sweep.
+pub const BATCH_BLOCKS: u64 = 1 << 15;
 
 /// A disk whose blocks the host keeps in memory of its own: what a journal reads of it takes no
 /// time. A program that misses a block in the host's cache reads it from the disk itself.
@@ -70,9 +75,12 @@ impl BlockDevice for HostDisk {
 pub type TimedJournal = Journal<HostPolicy, On<TimedPmem<Region>, HostDisk>>;
 
 /// The options that all journals here have: one lane, the usual shield, and few syncs in a
-/// checkpoint.
-pub fn options(policy: HostPolicy) -> Options<HostPolicy> {
-    Options::new().policy(policy).lanes(1).batch_blocks(BATCH_BLOCKS).disk_log(true)
+/// checkpoint. `step_blocks` go home at a time where a transaction finds no room, `batch_blocks`
+/// otherwise.
+pub fn options(policy: HostPolicy, batch_blocks: u64, step_blocks: u64) -> Options<HostPolicy> {
+    let step = Duration::from_nanos(step_blocks * BLOCK as u64);
+    let batch = batch_blocks as usize;
+    Options::new().policy(policy).lanes(1).batch_blocks(batch).longest_stop(step).disk_log(true)
 }
 
 /// Formats a journal in a memory of `nvm_bytes`. The format itself takes no time of the run.
@@ -83,12 +91,38 @@ pub fn journal(
     nvm_bytes: u64,
     options: &Options<HostPolicy>,
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
-    let pmem = TimedPmem::new(Region::anonymous(nvm_bytes)?, clock, memory);
+    let region = Region::anonymous(nvm_bytes)?;
+    formatted(clock, disk, memory, region, options)
+}
+
+/// Formats a journal in a region.
+pub fn formatted(
+    clock: &Clock,
+    disk: &TimedDisk,
+    memory: MemoryModel,
+    region: Region,
+    options: &Options<HostPolicy>,
+) -> Result<(TimedJournal, MemoryMeter), Failure> {
+    let shield = (region.len() / SHIELD_SHARE / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
+    let pmem = TimedPmem::new(region, clock, memory);
     let meter = pmem.meter();
-    let shield = (nvm_bytes / SHIELD_SHARE / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
     let options = options.clone().shield_blocks(shield as u32);
     let journal = Journal::format(pmem, HostDisk::new(disk.clone()), &options)?;
     Ok((journal, meter))
+}
+
+/// What a crash leaves of a memory: a copy of all that was stored.
+pub fn copied(reader: &Reader) -> Result<Region, Failure> {
+    let mut region = Region::anonymous(reader.len())?;
+    let mut chunk = vec![0; 1 << 20];
+    for at in (0..reader.len()).step_by(chunk.len()) {
+        let bytes = &mut chunk[..(reader.len() - at).min(1 << 20) as usize];
+        reader.read_into(Offset(at), bytes)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            region.store(Offset(at), bytes);
+        }
+    }
+    Ok(region)
 }
 
 /// A block journal on the disk of its store, behind the blocks of the store.

@@ -4,11 +4,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `row`, `page` | a figure beside ours, and the page of all figures |
+//! | `row`, `page`, `merge` | a figure beside ours, and the page of all figures |
 //! | `gates` | the drives alone |
 //! | `small`, `traces`, `overwrite` | two-level logging and delta journaling, on a memory card |
 //! | `fgm`, `njs`, `hasfs` | the rows of the three file systems |
 //! | `case`, `loads` | a machine, and what its threads do |
+//! | `setup` | what a run is made with, and what it came to |
 //! | `world` | the event loop: threads, commits, write-back, and what each waits for |
 //! | `fs`, `cache`, `data` | a tiny file system, the host's page cache, and what files hold |
 //! | `store` | what keeps the blocks: no journal, a block journal, or the journal in memory |
@@ -19,6 +20,7 @@ pub mod figures;
 pub mod files;
 pub mod host;
 pub mod media;
+pub mod merge;
 pub mod page;
 pub mod policy;
 pub mod row;

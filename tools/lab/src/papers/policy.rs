@@ -22,12 +22,24 @@ pub struct HostPolicy {
     policy: AnyPolicy,
     /// Whether slots are rewritten as a whole: `byte-delta` without its idea.
     whole_slots: bool,
+    /// Whether it is as published, and on a host of its time; or as the library has it, on a host
+    /// of today.
+    is_published: bool,
     clock: Clock,
 }
 
 impl HostPolicy {
     pub fn new(policy: impl Into<AnyPolicy>, clock: &Clock) -> Self {
-        Self { policy: policy.into(), whole_slots: false, clock: clock.clone() }
+        Self { policy: policy.into(), whole_slots: false, is_published: true, clock: clock.clone() }
+    }
+
+    /// As the library has it, on a host of today, which is the one of the policies' own model.
+    pub fn of_today(self) -> Self {
+        Self { is_published: false, ..self }
+    }
+
+    fn charge_ns(&self, nanos: u64) {
+        self.clock.charge_cpu(if self.is_published { SLOWER * nanos } else { nanos });
     }
 
     pub fn with_whole_slots(self) -> Self {
@@ -36,7 +48,7 @@ impl HostPolicy {
 
     fn charge(&self, forms: &[Form]) {
         let nanos: u64 = forms.iter().map(|form| coding_ns(*form, BLOCK)).sum();
-        self.clock.charge_cpu(SLOWER * nanos);
+        self.charge_ns(nanos);
     }
 
     /// What the policy has encoded, or has tried to.
@@ -74,6 +86,11 @@ impl Policy for HostPolicy {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        if let AnyPolicy::Adaptive(adaptive) = &self.policy {
+            let choice = adaptive.choose(update, out);
+            self.charge_ns(choice.coding_ns);
+            return choice.placement;
+        }
         let placement = self.policy.place(update, out);
         self.charge_placed(placement, out);
         placement
@@ -85,7 +102,12 @@ impl Policy for HostPolicy {
 
     /// The published systems make an image of what is patched, except for those that log objects.
     fn logs_patches(&self) -> bool {
-        matches!(self.policy, AnyPolicy::ObjectLog(_)) && self.policy.logs_patches()
+        let logs = !self.is_published || matches!(self.policy, AnyPolicy::ObjectLog(_));
+        logs && self.policy.logs_patches()
+    }
+
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        if self.is_published { 0 } else { self.policy.patch_bytes_on_old(block_bytes) }
     }
 
     fn logs_images(&self) -> bool {

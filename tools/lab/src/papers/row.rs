@@ -89,6 +89,17 @@ pub enum Verdict {
     Printed,
 }
 
+impl Verdict {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::In => "in",
+            Self::Out => "**out**",
+            Self::Sign => "sign",
+            Self::Printed => "-",
+        }
+    }
+}
+
 /// A line of the tables.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -131,12 +142,7 @@ impl Row {
     );
 
     pub fn line(&self) -> String {
-        let verdict = match self.verdict() {
-            Verdict::In => "in",
-            Verdict::Out => "**out**",
-            Verdict::Sign => "sign",
-            Verdict::Printed => "-",
-        };
+        let verdict = self.verdict().text();
         let Self { figure, compared, paper, ours, unit, band, scale, why } = self;
         let (ours, band) = (unit.text(*ours), band.text(*unit));
         // Counts are no prose.

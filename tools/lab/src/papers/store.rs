@@ -1,11 +1,13 @@
 //! What keeps the file system's blocks: no journal, a block journal in one of three modes, or the
 //! journal in memory behind its front door.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use block_journal::{BlockJournal, Config, Mode, Partition, Placement, PmemDisk, Transaction};
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
+use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, PmemShare as _};
 use nvm_journal::{Hint, Options, Region};
+use pmem_sys::Reader;
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
@@ -108,6 +110,8 @@ pub enum Store {
     Nvm {
         journal: TimedJournal,
         meter: MemoryMeter,
+        /// Reads the memory when the journal is gone.
+        reader: Reader,
         logs_data: bool,
         nvm_bytes: u64,
         waiting: u64,
@@ -165,8 +169,10 @@ impl Store {
         logs_data: bool,
         options: &Options<HostPolicy>,
     ) -> Result<Self, Failure> {
-        let (journal, meter) = media::journal(clock, disk, memory, nvm_bytes, options)?;
-        Ok(Self::Nvm { journal, meter, logs_data, nvm_bytes, waiting: 0 })
+        let region = Region::anonymous(nvm_bytes)?;
+        let reader = region.reader();
+        let (journal, meter) = media::formatted(clock, disk, memory, region, options)?;
+        Ok(Self::Nvm { journal, meter, reader, logs_data, nvm_bytes, waiting: 0 })
     }
 
     /// Whether data goes through the journal, and not through the page cache alone.
@@ -310,10 +316,17 @@ impl Store {
         Ok(())
     }
 
-    /// Checkpoints that the journal has made.
+    /// Checkpoints that the journal in memory has made.
     pub fn checkpoints(&self) -> Result<u64, Failure> {
         let Self::Nvm { journal, .. } = self else { return Ok(0) };
         Ok(journal.stats()?.checkpoints)
+    }
+
+    /// Has a journal in memory do what is due: room where its thresholds are crossed, and a
+    /// checkpoint where that is old.
+    pub fn tick(&mut self, now: u64) -> Result<(), Failure> {
+        let Self::Nvm { journal, .. } = self else { return Ok(()) };
+        Ok(journal.tick(Duration::from_nanos(now))?)
     }
 
     /// What a journal in memory says of itself.
@@ -344,6 +357,22 @@ impl Store {
         let slots = u64::from(stats.lane_slots);
         let taken = (slots - u64::from(total.free_slots)) * 256 / slots.max(1);
         Ok(bytes.max(if slots > 0 { taken } else { 0 }))
+    }
+
+    /// Slots that are taken of a journal in memory.
+    pub fn taken_slots(&self) -> Result<u64, Failure> {
+        let Self::Nvm { journal, .. } = self else { return Ok(0) };
+        let stats = journal.stats()?;
+        Ok(u64::from(stats.lane_slots) - u64::from(stats.total().free_slots))
+    }
+
+    /// A crash: what is left of the memory.
+    pub fn crash(self) -> Result<Region, Failure> {
+        let Self::Nvm { journal, reader, .. } = self else {
+            return Err("only a memory outlives its host".into());
+        };
+        drop(journal);
+        media::copied(&reader)
     }
 
     /// How often the journal was filled so far, a hundredth of a time as one.

@@ -10,7 +10,7 @@ use sim_disk::time::{Card, CardModel, Clock, DriveUse, MemoryModel, MemoryUse, T
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
-use crate::papers::media;
+use crate::papers::media::{self, BATCH_BLOCKS};
 use crate::papers::policy::HostPolicy;
 use crate::trace::{State, Trace, Write, class};
 
@@ -108,7 +108,8 @@ pub fn by_journal(
 ) -> Result<TraceRun, Failure> {
     let (clock, mut trace) = (Clock::new(), opened(open)?);
     let disk = disk_of(&clock, setting.card, &trace, setting.log_blocks.into())?;
-    let options = media::options(policy(&clock)).lane_log_blocks(setting.log_blocks);
+    let options = media::options(policy(&clock), BATCH_BLOCKS, BATCH_BLOCKS)
+        .lane_log_blocks(setting.log_blocks);
     let (journal, meter) =
         media::journal(&clock, &disk, setting.memory, setting.nvm_bytes, &options)?;
     let (begun, before) = (clock.now(), meter.so_far());

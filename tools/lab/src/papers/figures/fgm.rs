@@ -11,7 +11,8 @@ use crate::engines::Failure;
 use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
 use crate::papers::files::fs::Directories;
 use crate::papers::files::loads::{self, Loop, Postmark, WriteFsync};
-use crate::papers::files::world::{Checkpoints, Ran};
+use crate::papers::files::setup::{Checkpoints, Ran};
+use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::store::Ring;
@@ -23,7 +24,7 @@ const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 4;
 /// Objects that a `TxnInfo` of 8 KiB names.
 const OBJECTS_MAX: u64 = 1_022;
 /// It is emptied when half of it is used.
-const CHECKPOINT_AT: u64 = 128;
+const CHECKPOINT_AT: u8 = 128;
 
 const MACHINE: Machine = Machine {
     threads: 16,
@@ -38,7 +39,7 @@ const MACHINE: Machine = Machine {
 
 fn object_log(clock: &Clock) -> HostPolicy {
     // The host itself commits when the TxnInfo is full.
-    let settings = Settings::new().checkpoint_at(CHECKPOINT_AT as u8);
+    let settings = Settings::new().checkpoint_at(CHECKPOINT_AT);
     let policy = ObjectLog::with(settings).unwrap_or_default();
     HostPolicy::new(policy, clock)
 }
@@ -49,9 +50,12 @@ const fn in_nvm(objects_max: u64) -> Kept {
         memory: MemoryModel::fgm(),
         bytes: NVM_BYTES,
         logs_data: false,
-        checkpoints: Checkpoints::Standstill(CHECKPOINT_AT),
+        checkpoints: Checkpoints::StandStill,
         caller_flushes: false,
         slot_share: None,
+        batch_blocks: BATCH_BLOCKS,
+        step_blocks: BATCH_BLOCKS,
+        disk_log: true,
         objects_max: Some(objects_max),
         transaction_blocks: TRANSACTION_BLOCKS,
     })

@@ -8,8 +8,9 @@ use crate::engines::Failure;
 use crate::papers::files::case::{InNvm, Kept, Machine};
 use crate::papers::files::fs::Directories;
 use crate::papers::files::loads::{self, Loop, Overwrite, Postmark};
-use crate::papers::files::world::{Checkpoints, Ran};
+use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::host::Host;
+use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::store::Ring;
@@ -18,8 +19,11 @@ use crate::plot::{Plot, Scale};
 /// The journal has 128 MB.
 const NVM_BYTES: u64 = 128 << 20;
 const RING_BLOCKS: u64 = NVM_BYTES / 4096;
-/// A running transaction has half of what a lane can hold, beside slots.
+/// Blocks that a running transaction changes at most: an eighth of the memory. The ring has room for
+/// them at worst when it is half empty; where it is fuller, the journal commits earlier.
 const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 8;
+/// Blocks that a block journal writes home at a time, as the one of Linux.
+const OLDEST_BLOCKS: u64 = 64;
 /// Blocks of 8 GB, which IOzone writes.
 const FILE_BLOCKS: u64 = 8 << 18;
 
@@ -32,6 +36,10 @@ fn byte_delta(clock: &Clock) -> HostPolicy {
 
 fn whole_slots(clock: &Clock) -> HostPolicy {
     byte_delta(clock).with_whole_slots()
+}
+
+fn not_delayed(clock: &Clock) -> HostPolicy {
+    HostPolicy::new(ByteDelta::with(Settings::new().delays_checkpoint(false)), clock)
 }
 
 fn all_logged(clock: &Clock) -> HostPolicy {
@@ -47,6 +55,9 @@ const fn in_nvm(policy: fn(&Clock) -> HostPolicy, checkpoints: Checkpoints) -> K
         checkpoints,
         caller_flushes: false,
         slot_share: None,
+        batch_blocks: BATCH_BLOCKS,
+        step_blocks: BATCH_BLOCKS,
+        disk_log: true,
         objects_max: None,
         transaction_blocks: TRANSACTION_BLOCKS,
     })
@@ -145,6 +156,9 @@ fn iozone(write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
         at_a_time,
         is_random: write == Write::Random,
         appends: is_new,
+        passes: 1,
+        region: blocks,
+        every: None,
         at: 0,
     })
 }
@@ -163,7 +177,7 @@ fn both(ours: &Ran, other: &Ran) -> String {
 pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let ways =
-        [("stands still", Checkpoints::Own), ("in the background", Checkpoints::Background(192))];
+        [("stands still", Checkpoints::StandStill), ("in the background", Checkpoints::Beside)];
     let writes = [
         (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),
         (Write::Again, "IOzone, re-write", "+ 56.3 %", Band::Above(0.0)),
@@ -173,7 +187,7 @@ pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
         let other = iozone(write, data_mode(RAM_DISK), scale)?;
         for (way, checkpoints) in ways {
             let ours = iozone(write, in_nvm(byte_delta, checkpoints), scale)?;
-            let band = if checkpoints == Checkpoints::Own { band } else { Band::Printed };
+            let band = if checkpoints == Checkpoints::StandStill { band } else { Band::Printed };
             rows.push(row("NJS 8a", format!("{name}; {way}"), paper, &ours, &other, band, scale));
         }
     }
@@ -182,8 +196,11 @@ pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
         let other = work.run(data_mode(RAM_DISK), scale)?;
         for (way, checkpoints) in ways {
             let ours = work.run(in_nvm(byte_delta, checkpoints), scale)?;
-            let band =
-                if checkpoints == Checkpoints::Own { Band::at_least(40.0) } else { Band::Printed };
+            let band = if checkpoints == Checkpoints::StandStill {
+                Band::at_least(40.0)
+            } else {
+                Band::Printed
+            };
             let compared = format!("{}; {way}", work.name());
             rows.push(row("NJS 8b", compared, paper, &ours, &other, band, scale));
         }
@@ -236,8 +253,8 @@ pub fn figure_11(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let papers = ["+ 7.2 %", "+ 5.5 %", "+ 6.9 %"];
     for (work, paper) in Work::ALL.into_iter().zip(papers) {
-        let split = work.run(in_nvm(byte_delta, Checkpoints::Own), scale)?;
-        let all = work.run(in_nvm(all_logged, Checkpoints::Own), scale)?;
+        let split = work.run(in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
+        let all = work.run(in_nvm(all_logged, Checkpoints::StandStill), scale)?;
         let band = if work == Work::Varmail { Band::Above(0.0) } else { Band::Printed };
         let compared = format!("{}: all logged / split", work.name());
         rows.push(row("NJS 11", compared, paper, &all, &split, band, scale));
@@ -250,11 +267,16 @@ pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let papers = ["+ 31.5 %", "+ 20.3 %", "+ 32.1 %"];
     for (work, paper) in Work::ALL.into_iter().zip(papers) {
-        // Without: it is emptied as soon as a quarter is used.
-        let early = work.run(in_nvm(byte_delta, Checkpoints::Standstill(64)), scale)?;
-        let late = work.run(in_nvm(byte_delta, Checkpoints::Own), scale)?;
+        // Without: the oldest blocks go home, a few at a time, as a block journal has it.
+        let Kept::Nvm(nvm) = in_nvm(not_delayed, Checkpoints::InCommits) else {
+            return Err("a journal in memory".into());
+        };
+        // As many at every scale.
+        let step_blocks = OLDEST_BLOCKS * scale;
+        let early = work.run(Kept::Nvm(InNvm { step_blocks, ..nvm }), scale)?;
+        let late = work.run(in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
         let least = if work == Work::Varmail { 20.0 } else { 0.0 };
-        let compared = format!("{}: delayed checkpoint / at a quarter", work.name());
+        let compared = format!("{}: delayed checkpoint / oldest first", work.name());
         let band = Band::at_least(least);
         rows.push(row("NJS 10", compared, paper, &late, &early, band, scale));
     }
@@ -263,9 +285,11 @@ pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
 
 /// Percent of a block that differ, in figure 9a.
 const DIFFERENCES: [usize; 6] = [0, 20, 40, 60, 80, 100];
-/// Blocks of the file that is written again and again: it stays in the journal.
-const KEPT_BLOCKS: u64 = 1 << 12;
-const PASSES: u64 = 12;
+/// Blocks of a region that is written again while the journal has it, and regions of the file.
+const REGION_BLOCKS: u64 = 1 << 12;
+const REGIONS: u64 = 16;
+/// The third pass is the first that finds an older version beside the newest.
+const PASSES: u64 = 3;
 
 /// NJS figure 9a: with and without byte update, by how much of a block differs. The plot has both
 /// readings of the memory's latency.
@@ -276,7 +300,7 @@ pub fn figure_9(scale: u64) -> Result<(Vec<Row>, Plot), Failure> {
     for (name, memory) in memories {
         let mut gains = Vec::new();
         for percent in DIFFERENCES {
-            let blocks = KEPT_BLOCKS / scale;
+            let blocks = REGIONS * REGION_BLOCKS / scale;
             let machine = Machine {
                 files: 4 * scale,
                 file_blocks: (0, 0),
@@ -289,16 +313,19 @@ pub fn figure_9(scale: u64) -> Result<(Vec<Row>, Plot), Failure> {
                 ..MACHINE
             };
             let run = |policy| {
-                let Kept::Nvm(nvm) = in_nvm(policy, Checkpoints::Own) else {
+                let Kept::Nvm(nvm) = in_nvm(policy, Checkpoints::StandStill) else {
                     return Err("a journal in memory".into());
                 };
-                let kept = Kept::Nvm(InNvm { memory, transaction_blocks: 1 << 10, ..nvm });
+                let kept = Kept::Nvm(InNvm { memory, ..nvm });
                 machine.run(kept, scale, |_| Overwrite {
                     file: 0,
                     blocks,
                     at_a_time: 16,
                     is_random: false,
                     appends: false,
+                    passes: PASSES,
+                    region: REGION_BLOCKS / scale,
+                    every: None,
                     at: 0,
                 })
             };
@@ -342,7 +369,7 @@ pub fn figure_9(scale: u64) -> Result<(Vec<Row>, Plot), Failure> {
 /// The row of figure 8a that has a mechanism of its own: one sorted sweep.
 pub fn random_alone(scale: u64) -> Result<Vec<Row>, Failure> {
     let other = iozone(Write::Random, data_mode(RAM_DISK), scale)?;
-    let ours = iozone(Write::Random, in_nvm(byte_delta, Checkpoints::Own), scale)?;
+    let ours = iozone(Write::Random, in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
     let compared = "IOzone, random; stands still".to_owned();
     let band = Band::at_least(30.0);
     Ok(vec![row("NJS 8a", compared, "+ 137.1 %", &ours, &other, band, scale)])

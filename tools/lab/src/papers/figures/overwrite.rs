@@ -8,7 +8,7 @@ use sim_disk::time::{Card, CardModel, Clock, Generator, MemoryModel, MemoryUse, 
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
-use crate::papers::media;
+use crate::papers::media::{self, BATCH_BLOCKS};
 use crate::papers::policy::HostPolicy;
 use crate::papers::traces::{BLOCK_CPU_NS, COMMIT_CPU_NS, Setting, TraceRun};
 
@@ -126,7 +126,8 @@ pub fn by_journal(
     let (clock, contents) = (Clock::new(), Contents { difference });
     let disk = disk_of(&clock, setting.card, contents, blocks, setting.log_blocks.into())?;
     let policy = HostPolicy::new(CompressedDelta::new(), &clock);
-    let options = media::options(policy).lane_log_blocks(setting.log_blocks);
+    let options =
+        media::options(policy, BATCH_BLOCKS, BATCH_BLOCKS).lane_log_blocks(setting.log_blocks);
     let (journal, meter) =
         media::journal(&clock, &disk, setting.memory, setting.nvm_bytes, &options)?;
     let (begun, before) = (clock.now(), meter.so_far());

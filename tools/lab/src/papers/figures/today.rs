@@ -3,89 +3,229 @@
 
 use std::fmt::Write as _;
 
-use journal_core::policy::Policy as _;
-use nvm_journal::AnyPolicy;
+use nvm_journal::{Adaptive, AnyPolicy};
 use sim_disk::time::{CardModel, Clock, MemoryModel, SsdModel};
 
 use crate::engines::Failure;
 use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
 use crate::papers::files::fs::Directories;
-use crate::papers::files::loads::{self, Loop};
-use crate::papers::files::world::Checkpoints;
+use crate::papers::files::loads::{self, Loop, Overwrite};
+use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::host::Host;
+use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
 
 pub const TEXT: &str = "\
-Varmail (16 threads, files of 16 KB, an fsync after each append), with all data through \
-the journal of 128 MB. Operations a second; the fastest is bold.\n";
+All data goes through the journal of 128 MB. There is no disk-side log unless the table says so, which \
+is the default of `Options`. `adaptive` is told how fast the memory is, and with a log it puts there \
+what takes more than half a block. Operations a second; the fastest is bold.
 
-const PAIRS: [(&str, MemoryModel, Medium); 3] = [
-    ("NVDIMM-N and NVMe", MemoryModel::nvdimm_n(), Medium::Ssd(SsdModel::nvme())),
-    ("CXL memory and NVMe", MemoryModel::cxl(), Medium::Ssd(SsdModel::nvme())),
-    ("FRAM and SD card", MemoryModel::fram(), Medium::Card(CardModel::class_10())),
+- *mail*: varmail, with 16 threads, files of 16 KB and an fsync after each append.
+- *pages*: one thread overwrites pages of a file of 64 MB at random. A tenth of each page differs, \
+in one run of bytes. An fsync comes after 16 pages.
+";
+
+/// A memory and a disk.
+struct Pair {
+    name: &'static str,
+    memory: MemoryModel,
+    medium: Medium,
+    /// `adaptive` is told how fast the memory is.
+    adaptive: fn(&Clock) -> HostPolicy,
+    /// Whether policies that have a disk-side log get one: where the disk is the faster medium.
+    disk_log: bool,
+}
+
+const NVME: Medium = Medium::Ssd(SsdModel::nvme());
+const CARD: Medium = Medium::Card(CardModel::class_10());
+
+const PAIRS: [Pair; 4] = [
+    Pair {
+        name: "NVDIMM-N and NVMe",
+        memory: MemoryModel::nvdimm_n(),
+        medium: NVME,
+        adaptive: adaptive::<4, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "CXL memory and NVMe",
+        memory: MemoryModel::cxl(),
+        medium: NVME,
+        adaptive: adaptive::<2, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "FRAM and SD card",
+        memory: MemoryModel::fram(),
+        medium: CARD,
+        adaptive: adaptive::<12_800, 0>,
+        disk_log: false,
+    },
+    Pair {
+        name: "FRAM and SD card, with a disk-side log",
+        memory: MemoryModel::fram(),
+        medium: CARD,
+        adaptive: adaptive::<12_800, 128>,
+        disk_log: true,
+    },
 ];
 
-/// The policies; each has a function, so that a machine can be copied.
-const POLICIES: [fn(&Clock) -> HostPolicy; 7] = [
-    |clock| HostPolicy::new(AnyPolicy::ALL[0], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[1], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[2], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[3], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[4], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[5], clock),
-    |clock| HostPolicy::new(AnyPolicy::ALL[6], clock),
-];
+/// The policy at this place of [`AnyPolicy::ALL`], on a host of today.
+fn policy<const AT: usize>(clock: &Clock) -> HostPolicy {
+    HostPolicy::new(AnyPolicy::ALL[AT], clock).of_today()
+}
 
-/// The table.
+fn adaptive<const LINE_NS: u32, const BYPASS: u8>(clock: &Clock) -> HostPolicy {
+    let memory = adaptive::Medium { name: "the pair's", line_ns: LINE_NS };
+    let settings = adaptive::Settings::new().medium(memory).bypass_above(BYPASS);
+    HostPolicy::new(Adaptive::with(settings), clock).of_today()
+}
+
+/// The policies; each has a function, so that a machine can be copied. `adaptive` is the last.
+const POLICIES: [fn(&Clock) -> HostPolicy; 6] =
+    [policy::<0>, policy::<1>, policy::<2>, policy::<3>, policy::<4>, policy::<5>];
+
+/// What the store does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Mail,
+    Pages,
+}
+
+impl Work {
+    const ALL: [Self; 2] = [Self::Mail, Self::Pages];
+    /// Blocks of the file of pages, and pages between two fsyncs.
+    const FILE_BLOCKS: u64 = 64 << 8;
+    const EVERY: u64 = 16;
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Mail => "mail",
+            Self::Pages => "pages",
+        }
+    }
+
+    fn run(self, medium: Medium, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+        let machine = Machine {
+            host: Host::NJS,
+            medium,
+            directories: Directories::One,
+            cache_bytes: 6 << 30,
+            memory_bytes: 8 << 30,
+            run_ns: Some(120_000_000_000),
+            ..Machine::USUAL
+        };
+        match self {
+            Self::Mail => {
+                let files = 100_000;
+                let (file_blocks, average_blocks, threads) = ((4, 4), 6, 16);
+                let machine = Machine { threads, files, file_blocks, average_blocks, ..machine };
+                let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
+                machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
+            }
+            Self::Pages => {
+                let blocks = Self::FILE_BLOCKS / scale;
+                let machine = Machine {
+                    files: 4 * scale,
+                    file_blocks: (0, 0),
+                    first_blocks: blocks,
+                    average_blocks: blocks / 2,
+                    filled_percent: 100,
+                    differs: 410,
+                    ..machine
+                };
+                machine.run(kept, scale, |_| Overwrite {
+                    file: 0,
+                    blocks,
+                    at_a_time: 1,
+                    is_random: true,
+                    appends: false,
+                    passes: 1,
+                    region: blocks,
+                    every: Some(Self::EVERY),
+                    at: 0,
+                })
+            }
+        }
+    }
+}
+
+/// What the policies came to on a pair of media.
+struct Measured {
+    media: &'static str,
+    work: Work,
+    per_second: Vec<f64>,
+}
+
+impl Measured {
+    fn best(&self) -> f64 {
+        self.per_second.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// How much slower a policy is than the fastest, in a hundred.
+    fn behind(&self, at: usize) -> f64 {
+        100.0 * (1.0 - self.per_second[at] / self.best())
+    }
+
+    /// The policies that are at most 5 % behind the fastest, which comes first.
+    fn fastest(&self) -> String {
+        let mut order: Vec<usize> = (0..self.per_second.len()).collect();
+        order.sort_by(|one, other| self.per_second[*other].total_cmp(&self.per_second[*one]));
+        let near = order.into_iter().filter(|at| self.behind(*at) <= 5.0);
+        let names: Vec<_> = near.map(|at| format!("`{}`", AnyPolicy::ALL[at].name())).collect();
+        names.join(", ")
+    }
+}
+
+/// The table, and one that says which policy to choose.
 ///
 /// # Errors
 /// Those of the journals.
-pub fn table(scale: u64) -> Result<String, Failure> {
-    let mut page = String::from("| memory and disk |");
+pub fn tables(scale: u64) -> Result<(String, String), Failure> {
+    let mut all = Vec::new();
+    for Pair { name: media, memory, medium, adaptive, disk_log } in PAIRS {
+        for work in Work::ALL {
+            let mut per_second = Vec::new();
+            for policy in POLICIES.into_iter().chain([adaptive]) {
+                let kept = Kept::Nvm(InNvm {
+                    policy,
+                    memory,
+                    bytes: 128 << 20,
+                    logs_data: true,
+                    checkpoints: Checkpoints::Beside,
+                    objects_max: None,
+                    caller_flushes: false,
+                    slot_share: None,
+                    batch_blocks: BATCH_BLOCKS,
+                    step_blocks: BATCH_BLOCKS,
+                    disk_log,
+                    transaction_blocks: 1 << 12,
+                });
+                per_second.push(work.run(medium, kept, scale)?.per_second);
+            }
+            all.push(Measured { media, work, per_second });
+        }
+    }
+    let mut page = String::from("| memory and disk | work |");
     for policy in AnyPolicy::ALL {
         let _ = write!(page, " {} |", policy.name());
     }
-    let _ = write!(page, " k |\n|---|{}---|\n", "---|".repeat(POLICIES.len()));
-    for (name, memory, medium) in PAIRS {
-        let mut all = Vec::new();
-        for policy in POLICIES {
-            let kept = Kept::Nvm(InNvm {
-                policy,
-                memory,
-                bytes: 128 << 20,
-                logs_data: true,
-                checkpoints: Checkpoints::Own,
-                objects_max: None,
-                caller_flushes: false,
-                slot_share: None,
-                transaction_blocks: 1 << 12,
-            });
-            let machine = Machine {
-                host: Host::NJS,
-                medium,
-                threads: 16,
-                files: 100_000,
-                file_blocks: (4, 4),
-                average_blocks: 6,
-                directories: Directories::One,
-                cache_bytes: 6 << 30,
-                memory_bytes: 8 << 30,
-                run_ns: Some(120_000_000_000),
-                ..Machine::USUAL
-            };
-            let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
-            let ran = machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))?;
-            all.push(ran.per_second);
-        }
-        let best = all.iter().copied().fold(0.0, f64::max);
-        let _ = write!(page, "| {name} |");
-        for value in all {
-            let mark = if value >= best { "**" } else { "" };
+    let _ = write!(page, " k |\n|---|---|{}---|\n", "---|".repeat(AnyPolicy::ALL.len()));
+    let mut advice = String::from(
+        "| memory and disk | work | fastest, and what is at most 5 % behind | `adaptive` is behind by |\n\
+         |---|---|---|---|\n",
+    );
+    let adaptive = AnyPolicy::ALL.iter().position(|policy| policy.name() == "adaptive");
+    for one in &all {
+        let (media, work) = (one.media, one.work.name());
+        let _ = write!(page, "| {media} | {work} |");
+        for (at, value) in one.per_second.iter().enumerate() {
+            let mark = if one.behind(at) <= 0.0 { "**" } else { "" };
             let _ = write!(page, " {mark}{value:.0}{mark} |");
         }
         let _ = writeln!(page, " {scale} |");
+        let behind = adaptive.map_or(0.0, |at| one.behind(at));
+        let _ = writeln!(advice, "| {media} | {work} | {} | {behind:.0} % |", one.fastest());
     }
-    // A policy asks nothing of the clock here but its name.
-    debug_assert_eq!(POLICIES[0](&Clock::new()).id(), AnyPolicy::ALL[0].id());
-    Ok(page)
+    Ok((page, advice))
 }

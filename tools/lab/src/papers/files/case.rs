@@ -1,8 +1,9 @@
 //! A machine with a workload: what all rows of the file systems are made of.
 
 use block_journal::Mode;
-use journal_core::policy::Pacing;
+use journal_core::policy::{Pacing, Policy as _};
 use journal_core::{BlockSize, DeviceFacts, Overwrite};
+use nvm_journal::Options;
 use sim_disk::Rng;
 use sim_disk::time::{
     Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk,
@@ -12,7 +13,8 @@ use crate::engines::Failure;
 use crate::papers::BLOCK;
 use crate::papers::files::data::FileData;
 use crate::papers::files::fs::{Directories, FileSystem};
-use crate::papers::files::world::{Checkpoints, Load, Ran, Setup, World};
+use crate::papers::files::setup::{Checkpoints, Ran, Setup};
+use crate::papers::files::world::{Load, World};
 use crate::papers::host::Host;
 use crate::papers::media;
 use crate::papers::policy::HostPolicy;
@@ -72,8 +74,31 @@ pub struct InNvm {
     pub caller_flushes: bool,
     /// The share of the memory that goes to slots, in 256ths, where the policy's is not wanted.
     pub slot_share: Option<u8>,
+    /// Blocks of a batch of a checkpoint, and those that go home at a time where a commit finds no
+    /// room; at the papers' size.
+    pub batch_blocks: u64,
+    pub step_blocks: u64,
+    /// Whether a policy that has a log on the disk gets one.
+    pub disk_log: bool,
     /// Blocks of a running transaction at most, at the papers' size.
     pub transaction_blocks: u64,
+}
+
+impl InNvm {
+    /// How the journal is formatted and opened.
+    pub fn options(&self, clock: &Clock, scale: u64) -> Options<HostPolicy> {
+        let policy = (self.policy)(clock);
+        // The host commits. When a checkpoint is due by the clock is the policy's choice.
+        let after = policy.pacing().checkpoint_after.map(|after| after / scale as u32);
+        let [batch, step] =
+            [self.batch_blocks, self.step_blocks].map(|blocks| (blocks / scale).max(16));
+        let options = media::options(policy, batch, step).pacing(Pacing::new(None, None, after));
+        let options = options.disk_log(self.disk_log);
+        match self.slot_share {
+            Some(share) => options.slot_share(share),
+            None => options,
+        }
+    }
 }
 
 /// What keeps the blocks.
@@ -103,6 +128,8 @@ pub struct Machine {
     pub operations: Option<u64>,
     /// Nanoseconds that the run takes, at the papers' size.
     pub run_ns: Option<u64>,
+    /// Slots that the journal has taken when the run ends, at every scale.
+    pub slots_taken: Option<u64>,
     pub writes_back: bool,
     pub syncs_homes: bool,
     /// How many bytes of a block differ from one version to the next.
@@ -127,6 +154,7 @@ impl Machine {
         memory_bytes: 0,
         operations: None,
         run_ns: None,
+        slots_taken: None,
         writes_back: true,
         syncs_homes: true,
         differs: BLOCK,
@@ -142,6 +170,13 @@ impl Machine {
         scale: u64,
         load: impl FnOnce(&World) -> L,
     ) -> Result<Ran, Failure> {
+        let mut world = self.world(kept, scale)?;
+        let mut load = load(&world);
+        world.run(&mut load)
+    }
+
+    /// This machine, with everything divided by the scale.
+    pub fn world(&self, kept: Kept, scale: u64) -> Result<World, Failure> {
         let clock = Clock::with(self.threads + 1, self.host.cores);
         let files = (self.files / scale).max(4 * self.threads as u64);
         let mut fs = FileSystem::new(files, self.average_blocks, self.directories);
@@ -175,10 +210,11 @@ impl Machine {
             memory_blocks: self.memory_bytes / BLOCK as u64 / scale,
             transaction_blocks: u64::MAX,
             objects_max: None,
-            checkpoints: Checkpoints::Own,
+            checkpoints: Checkpoints::StandStill,
             operations: self.operations,
             caller_flushes: matches!(kept, Kept::Nvm(InNvm { caller_flushes: true, .. })),
             run_ns: self.run_ns.map(|run_ns| run_ns / scale),
+            slots_taken: self.slots_taken,
             writes_back: self.writes_back,
             syncs_homes: self.syncs_homes,
             differs: self.differs,
@@ -202,18 +238,11 @@ impl Machine {
                 setup.objects_max = nvm.objects_max;
                 setup.checkpoints = nvm.checkpoints;
                 let buffer = 4 * setup.transaction_blocks as usize * BLOCK;
-                let options =
-                    media::options((nvm.policy)(&clock)).pacing(Pacing::NONE).buffer_bytes(buffer);
-                let options = match nvm.slot_share {
-                    Some(share) => options.slot_share(share),
-                    None => options,
-                };
+                let options = nvm.options(&clock, scale).buffer_bytes(buffer);
                 let bytes = nvm.bytes / scale;
                 Store::nvm(&clock, &main, nvm.memory, bytes, nvm.logs_data, &options)?
             }
         };
-        let world = World::new(clock, main, others, fs, store, setup);
-        let mut load = load(&world);
-        world.run(&mut load)
+        Ok(World::new(clock, main, others, fs, store, setup))
     }
 }

@@ -13,6 +13,9 @@ const GROUP_BLOCKS: u64 = 32_768;
 const SHARING: u64 = 16;
 /// Inodes of a group: one for each 16 KiB.
 const GROUP_INODES: u64 = GROUP_BLOCKS * 4 / 16;
+/// Inodes and blocks of the groups that share a place.
+const SHARED_INODES: u64 = SHARING * GROUP_INODES;
+const SHARED_BLOCKS: u64 = SHARING * GROUP_BLOCKS;
 pub const INODE_BYTES: usize = 256;
 const INODES_A_BLOCK: u64 = (BLOCK / INODE_BYTES) as u64;
 pub const DESCRIPTOR_BYTES: usize = 64;
@@ -25,7 +28,8 @@ const INODE_TABLES: u64 = INODE_BITMAPS + SHARING;
 const PLACE_BLOCKS: u64 = INODE_TABLES + SHARING * GROUP_INODES / INODES_A_BLOCK;
 /// Files up to this size lie one behind the other.
 const SMALL_BLOCKS: u64 = 16;
-/// Files of a directory, where there are many.
+/// Files of a directory, where there are many. Directories and inodes lie close together, as ext4
+/// packs them; large files have blocks in all groups.
 const FILES_A_DIRECTORY: u64 = 20;
 /// Files for each block of the one directory.
 const FILES_A_HASHED_BLOCK: u64 = 100;
@@ -77,8 +81,10 @@ pub struct FileSystem {
     groups: u64,
     /// One bit for each block in use.
     used: Vec<u64>,
-    /// Free inodes; of each group, where there are many directories.
+    /// Free inodes; of each place, where there are many directories.
     free_inodes: Vec<BinaryHeap<Reverse<u64>>>,
+    /// Directories with one place, where there are many.
+    directories_a_place: u64,
     inode_users: BTreeMap<u64, usize>,
     pub files: Vec<FileState>,
     directory_blocks: u64,
@@ -87,6 +93,8 @@ pub struct FileSystem {
     cursor: u64,
     cursors: Vec<u64>,
     operations: u64,
+    /// While the first files are made: no block of metadata is then made for them.
+    is_filling: bool,
 }
 
 impl FileSystem {
@@ -101,6 +109,7 @@ impl FileSystem {
             groups,
             used: vec![0; (groups * GROUP_BLOCKS / 64) as usize],
             free_inodes: Vec::new(),
+            directories_a_place: 1,
             inode_users: BTreeMap::new(),
             files: vec![FileState::default(); files as usize],
             directory_blocks: 0,
@@ -108,6 +117,7 @@ impl FileSystem {
             cursor: 0,
             cursors: (0..groups).map(|group| group * GROUP_BLOCKS).collect(),
             operations: 0,
+            is_filling: false,
         };
         for group in (0..groups).step_by(SHARING as usize) {
             (0..PLACE_BLOCKS).for_each(|block| fs.set(group * GROUP_BLOCKS + block, true));
@@ -116,20 +126,24 @@ impl FileSystem {
             Directories::One => files.div_ceil(FILES_A_HASHED_BLOCK),
             Directories::Many => files.div_ceil(FILES_A_DIRECTORY),
         };
-        // The first inodes of a group are those of its directories.
-        let of_directories = match directories {
+        // ext4 keeps a directory where its parent is, until a place has a quarter of its inodes
+        // more in use than the average place.
+        let places = groups.div_ceil(SHARING);
+        let used = files.div_ceil(SHARED_INODES / 4 + files / places).clamp(1, places);
+        fs.directories_a_place = match directories {
             Directories::One => 1,
-            Directories::Many => fs.directory_blocks.div_ceil(groups),
+            Directories::Many => fs.directory_blocks.div_ceil(used),
         };
-        let inodes = |group: u64| {
-            let all = group * GROUP_INODES..(group + 1) * GROUP_INODES;
+        // The first inodes of a place are those of its directories.
+        let of_directories = fs.directories_a_place;
+        let last = groups * GROUP_INODES;
+        let inodes = |place: u64| {
+            let all = place * SHARED_INODES..((place + 1) * SHARED_INODES).min(last);
             all.skip(of_directories as usize).map(Reverse).collect::<BinaryHeap<_>>()
         };
         fs.free_inodes = match directories {
-            Directories::One => {
-                vec![(of_directories..groups * GROUP_INODES).map(Reverse).collect()]
-            }
-            Directories::Many => (0..groups).map(inodes).collect(),
+            Directories::One => vec![(of_directories..last).map(Reverse).collect()],
+            Directories::Many => (0..places).map(inodes).collect(),
         };
         for directory in 0..fs.directory_blocks {
             fs.set(fs.directory_block(directory), true);
@@ -153,6 +167,7 @@ impl FileSystem {
 
     /// Makes a part of the files, at random, as if they had always been there.
     pub fn fill(&mut self, rng: &mut Rng, percent: u64, blocks: impl Fn(&mut Rng) -> u64) {
+        self.is_filling = true;
         for file in 0..self.files.len() {
             if rng.below(100) < percent {
                 let blocks = blocks(rng);
@@ -162,8 +177,7 @@ impl FileSystem {
                 }
             }
         }
-        // What is there already has changed nothing.
-        self.metadata.clear();
+        self.is_filling = false;
     }
 
     // Where things lie.
@@ -185,23 +199,27 @@ impl FileSystem {
         }
     }
 
-    fn directory_block(&self, directory: u64) -> u64 {
+    /// The place where a directory and the inodes of its files are, one behind the other.
+    const fn directory_place(&self, directory: u64) -> u64 {
+        directory / self.directories_a_place
+    }
+
+    const fn directory_block(&self, directory: u64) -> u64 {
         match self.directories {
             Directories::One => PLACE_BLOCKS + directory,
             Directories::Many => {
-                let group = directory % self.groups;
-                let first = if group.is_multiple_of(SHARING) { PLACE_BLOCKS } else { 0 };
-                group * GROUP_BLOCKS + first + directory / self.groups
+                let place = self.directory_place(directory) * SHARED_BLOCKS;
+                place + PLACE_BLOCKS + directory % self.directories_a_place
             }
         }
     }
 
-    fn directory_inode(&self, directory: u64) -> u64 {
+    const fn directory_inode(&self, directory: u64) -> u64 {
         match self.directories {
             Directories::One => 0,
             Directories::Many => {
-                let group = directory % self.groups;
-                group * GROUP_INODES + directory / self.groups
+                let place = self.directory_place(directory) * SHARED_INODES;
+                place + directory % self.directories_a_place
             }
         }
     }
@@ -284,6 +302,9 @@ impl FileSystem {
 
     /// A block of inodes that changes for the first time is filled with what was there before.
     fn patch_inode(&mut self, inode: u64, state: Option<&FileState>, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (block, stamp) = (Self::inode_block(inode), self.operations);
         if !self.metadata.contains_key(&block) {
             let first = inode / INODES_A_BLOCK * INODES_A_BLOCK;
@@ -314,6 +335,9 @@ impl FileSystem {
     }
 
     fn patch_descriptor(&mut self, group: u64, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (block, stamp) = (1 + group / DESCRIPTORS_A_BLOCK, self.operations);
         let at = (group % DESCRIPTORS_A_BLOCK) as usize * DESCRIPTOR_BYTES;
         let bytes = &mut self.bytes(block)[at + 12..at + 32];
@@ -325,6 +349,9 @@ impl FileSystem {
     }
 
     fn patch_inode_bitmap(&mut self, inode: u64, used: bool, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let (group, index) = (inode / GROUP_INODES, (inode % GROUP_INODES) as usize);
         let block = Self::place(group) + INODE_BITMAPS + group % SHARING;
         let byte = &mut self.bytes(block)[index / 8];
@@ -336,6 +363,9 @@ impl FileSystem {
 
     /// Bits of the bitmap of blocks, as they are now.
     fn patch_block_bitmap(&mut self, first: u64, count: u64, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let mut at = first;
         while at < first + count {
             let group = at / GROUP_BLOCKS;
@@ -357,6 +387,9 @@ impl FileSystem {
     }
 
     fn patch_entry(&mut self, file: usize, changes: &mut Changes) {
+        if self.is_filling {
+            return;
+        }
         let FileState { directory, entry, inode, exists, .. } = self.files[file];
         let block = self.directory_block(directory);
         let at = entry as usize * ENTRY_BYTES;
@@ -385,9 +418,11 @@ impl FileSystem {
         let entry = entry % (BLOCK / ENTRY_BYTES) as u64;
         let heap = match self.directories {
             Directories::One => 0,
-            Directories::Many => self.directory_group(directory) as usize,
+            Directories::Many => self.directory_place(directory) as usize,
         };
-        let Reverse(inode) = self.free_inodes[heap].pop().expect("there are enough inodes");
+        let own = self.free_inodes[heap].pop();
+        let other = || self.free_inodes.iter_mut().find_map(BinaryHeap::pop);
+        let Reverse(inode) = own.or_else(other).expect("there are enough inodes");
         self.inode_users.insert(inode, file);
         let changed = self.operations;
         self.files[file] =
@@ -453,7 +488,7 @@ impl FileSystem {
         self.inode_users.remove(&state.inode);
         let heap = match self.directories {
             Directories::One => 0,
-            Directories::Many => (state.inode / GROUP_INODES) as usize,
+            Directories::Many => (state.inode / SHARED_INODES) as usize,
         };
         self.free_inodes[heap].push(Reverse(state.inode));
         changes

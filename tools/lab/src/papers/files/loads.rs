@@ -373,7 +373,21 @@ pub struct Overwrite {
     pub is_random: bool,
     /// Whether the file grows by what is written.
     pub appends: bool,
+    /// In order: how often each region of this number of blocks is written before the next one.
+    pub passes: u64,
+    pub region: u64,
+    /// Writes between two fsyncs, where there are any.
+    pub every: Option<u64>,
     pub at: u64,
+}
+
+impl Overwrite {
+    /// The next place of writes in order.
+    fn next_place(&self) -> u64 {
+        let region = (self.region / self.at_a_time).max(1);
+        let (done, at) = (self.at / (region * self.passes), self.at % region);
+        done * region + at
+    }
 }
 
 impl Load for Overwrite {
@@ -383,7 +397,11 @@ impl Load for Overwrite {
             return Ok(1);
         }
         let places = self.blocks / self.at_a_time;
-        let place = if self.is_random { world.rng.below(places) } else { self.at % places };
+        let place =
+            if self.is_random { world.rng.below(places) } else { self.next_place() % places };
+        if self.every.is_some_and(|every| self.at > 0 && self.at.is_multiple_of(every)) {
+            world.fsync(self.file, false)?;
+        }
         self.at += 1;
         world.overwrite(self.file, place * self.at_a_time, self.at_a_time)?;
         Ok(1)

@@ -5,4 +5,5 @@ pub mod case;
 pub mod data;
 pub mod fs;
 pub mod loads;
+pub mod setup;
 pub mod world;

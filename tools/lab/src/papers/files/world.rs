@@ -2,6 +2,7 @@
 //! for. Everything is one thread of the operating system.
 
 use journal_core::{BlockDevice, BlockNumber};
+use nvm_journal::Region;
 use sim_disk::Rng;
 use sim_disk::time::{Actor, Clock, Embargo, Ticket, TimedDisk};
 
@@ -10,6 +11,7 @@ use crate::papers::BLOCK;
 use crate::papers::files::cache::{Dirty, PageCache};
 use crate::papers::files::data::FileData;
 use crate::papers::files::fs::{Changes, FileSystem};
+use crate::papers::files::setup::{Checkpoints, Ran, Setup};
 use crate::papers::host::{
     COMMIT_AFTER_NS, FILLED_TIMES, Host, OLD_NS, RUN_NS, WAITS_PERCENT, WRITES_BACK_PERCENT,
 };
@@ -21,51 +23,6 @@ const REQUEST_BLOCKS: usize = 256;
 const TICKET_BLOCKS: usize = 1024;
 /// How long a host sleeps that waits for a drive, before it looks again.
 const NAP_NS: u64 = 1_000_000;
-
-/// When the journal in memory is emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checkpoints {
-    /// By itself, inside a commit that finds no room; every thread stands still meanwhile.
-    Own,
-    /// By itself too, beside the threads.
-    OwnBeside,
-    /// From this share on, in 256ths; every thread stands still meanwhile.
-    Standstill(u64),
-    /// From this share on, beside the threads.
-    Background(u64),
-}
-
-/// What a run is made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Setup {
-    pub threads: usize,
-    pub host: Host,
-    /// Blocks of the page cache, and of all memory.
-    pub cache_blocks: u64,
-    pub memory_blocks: u64,
-    /// Blocks of a running transaction at most.
-    pub transaction_blocks: u64,
-    /// Objects that a running transaction names at most.
-    pub objects_max: Option<u64>,
-    pub checkpoints: Checkpoints,
-    /// The run ends behind this number of operations, and all of it counts; without, it takes as
-    /// long as a run takes.
-    pub operations: Option<u64>,
-    /// Whether the caller commits a running transaction that is full, and not a thread beside it.
-    pub caller_flushes: bool,
-    /// Or it ends at this time, and all of it counts.
-    pub run_ns: Option<u64>,
-    /// Whether old data goes out, and writers wait for it.
-    pub writes_back: bool,
-    /// Whether the disk of the homes is synced before a commit on another medium.
-    pub syncs_homes: bool,
-    /// How many bytes of a block differ from one version to the next.
-    pub differs: usize,
-    /// What a drive adds to a sync, when all is written.
-    pub sync_ns: u64,
-    pub scale: u64,
-    pub seed: u64,
-}
 
 #[derive(Debug)]
 struct UnderWay {
@@ -86,46 +43,6 @@ struct Commits {
     since: Option<u64>,
     objects: u64,
     count: u64,
-}
-
-/// What a run came to.
-#[derive(Clone, Debug, Default)]
-pub struct Ran {
-    pub per_second: f64,
-    pub operations: u64,
-    pub seconds: f64,
-    pub commits: u64,
-    pub filled_percent: u64,
-    pub drive_writes: u64,
-    pub drive_blocks: u64,
-    pub drive_syncs: u64,
-    pub drive_reads: u64,
-    /// The part of the time that the drive was busy, in a hundred.
-    pub busy_percent: u64,
-    pub waited_dirty_ms: u64,
-    pub stood_still_ms: u64,
-    pub bytes_per_second: f64,
-    /// What the journal in memory counted.
-    pub journal: String,
-}
-
-impl Ran {
-    pub fn counts(&self) -> String {
-        format!(
-            "{:.0} s, {} commits, {} writes of {} blocks, {} syncs, {} reads, drive busy {} %, \
-             stood still {:.1} s, journal filled {:.1} x{}",
-            self.seconds,
-            self.commits,
-            self.drive_writes,
-            self.drive_blocks,
-            self.drive_syncs,
-            self.drive_reads,
-            self.busy_percent,
-            self.stood_still_ms as f64 / 1e3,
-            self.filled_percent as f64 / 100.0,
-            self.journal
-        )
-    }
 }
 
 /// What a thread goes on with when it is woken.
@@ -167,6 +84,8 @@ pub struct World {
     begun: u64,
     waited_dirty: u64,
     stood_still: u64,
+    /// Checkpoints of the journal in memory, when they were counted last.
+    checkpoints: u64,
     current: usize,
     pub bytes_written: u64,
 }
@@ -225,6 +144,7 @@ impl World {
             begun,
             waited_dirty: 0,
             stood_still: 0,
+            checkpoints: 0,
             current: 0,
             bytes_written: 0,
         }
@@ -348,6 +268,10 @@ impl World {
                 dirty.remove(block);
             }
             let data = self.cache.take_file(file);
+            if !self.setup.host.flushes_without_journal {
+                self.write_data(&data)?;
+                return self.write_metadata(&metadata);
+            }
             // Beside what other threads write: the drive chooses the order.
             let clock = self.clock.clone();
             clock.in_background(|| -> Result<(), Failure> {
@@ -451,14 +375,10 @@ impl World {
         let now = self.clock.now();
         self.commits.since.get_or_insert(now);
         self.commits.objects += objects;
-        let owns = self.setup.checkpoints == Checkpoints::Own;
-        let before = if owns { self.store.checkpoints()? } else { 0 };
+        let before = self.written();
         self.store.stage(&self.fs, now, changes, (data, self.setup.differs))?;
         // Where the running transaction found no room, the journal has made some.
-        if self.clock.now() > now && owns && self.store.checkpoints()? > before {
-            self.stand_still(now);
-        }
-        Ok(())
+        self.stand_still_for_room(now, before)
     }
 
     /// The running transaction is full: it commits once the one before has.
@@ -500,26 +420,53 @@ impl World {
         let start = self.clock.now();
         self.store.make_room()?;
         self.stand_still(start);
-        let (from, stands_still) = match self.setup.checkpoints {
-            Checkpoints::Own | Checkpoints::OwnBeside => return Ok(()),
-            Checkpoints::Standstill(from) => (from, true),
-            Checkpoints::Background(from) => (from, false),
-        };
-        let used = self.store.used()?;
-        let holds = self.embargo.as_ref().is_some_and(Embargo::holds);
-        if used < from || holds {
-            return Ok(());
+        let Store::Nvm { nvm_bytes, .. } = &self.store else { return Ok(()) };
+        let nvm_bytes = *nvm_bytes;
+        let start = self.clock.now();
+        match self.setup.checkpoints {
+            Checkpoints::InCommits => {}
+            Checkpoints::StandStill => {
+                let before = self.written();
+                self.store.tick(start)?;
+                let _seen = self.has_made_room(before)?;
+                self.stand_still(start);
+            }
+            Checkpoints::Beside if self.embargo.as_ref().is_some_and(Embargo::holds) => {}
+            Checkpoints::Beside => {
+                let (used, before) = (self.store.used()?, self.written());
+                let clock = self.clock.clone();
+                clock.in_background(|| self.store.tick(start))?;
+                if self.has_made_room(before)? {
+                    let free = nvm_bytes / 256 * (256 - used.min(256));
+                    self.embargo = Some(Embargo::new(self.disk.clone(), self.disk.ticket(), free));
+                }
+            }
         }
-        if stands_still {
-            let start = self.clock.now();
-            self.store.checkpoint()?;
+        Ok(())
+    }
+
+    /// Requests of writes that the disk of the homes has had so far.
+    fn written(&self) -> u64 {
+        self.disk.so_far().writes
+    }
+
+    /// Whether the journal in memory has made a checkpoint since it was asked last; `before` is
+    /// what the disk had been asked to write when that could begin.
+    fn has_made_room(&mut self, before: u64) -> Result<bool, Failure> {
+        if self.written() == before {
+            return Ok(false);
+        }
+        let checkpoints = self.store.checkpoints()?;
+        let is_more = checkpoints > self.checkpoints;
+        self.checkpoints = checkpoints;
+        Ok(is_more)
+    }
+
+    /// Every thread waits for the current actor, if the journal has made room for it since.
+    fn stand_still_for_room(&mut self, start: u64, before: u64) -> Result<(), Failure> {
+        if self.has_made_room(before)? && self.setup.checkpoints != Checkpoints::Beside {
             self.stand_still(start);
-            return Ok(());
         }
-        let clock = self.clock.clone();
-        clock.in_background(|| self.store.checkpoint())?;
-        let free = 256 - used.min(256);
-        self.embargo = Some(Embargo::new(self.disk.clone(), self.disk.ticket(), free));
         Ok(())
     }
 
@@ -539,9 +486,9 @@ impl World {
 
     /// What a commit needs of the space that is under embargo.
     fn use_room(&mut self, blocks: u64) {
-        let Store::Nvm { nvm_bytes, .. } = &self.store else { return };
-        // At worst a whole block each; in 256ths of the memory.
-        let space = (blocks * BLOCK as u64 * 256).div_ceil(*nvm_bytes);
+        let Store::Nvm { .. } = &self.store else { return };
+        // At worst a whole block each.
+        let space = blocks * BLOCK as u64;
         if let Some(embargo) = &mut self.embargo {
             embargo.use_space(space);
         }
@@ -561,11 +508,9 @@ impl World {
             self.disk.sync()?;
         }
         self.data_unsynced = false;
-        let (start, checkpoints) = (self.clock.now(), self.store.checkpoints()?);
+        let (start, before) = (self.clock.now(), self.written());
         self.store.commit()?;
-        if self.setup.checkpoints == Checkpoints::Own && self.store.checkpoints()? > checkpoints {
-            self.stand_still(start);
-        }
+        self.stand_still_for_room(start, before)?;
         let end = self.clock.now();
         self.commits.under_way = Some(UnderWay {
             covers: self.commits.running,
@@ -593,7 +538,7 @@ impl World {
         let blocks = self.store.running_blocks();
         self.make_room()?;
         self.use_room(blocks);
-        let checkpoints = self.store.checkpoints()?;
+        let before = self.written();
         let clock = self.clock.clone();
         clock.in_background(|| -> Result<(), Failure> {
             if self.store.orders_data() {
@@ -606,7 +551,7 @@ impl World {
             }
             self.store.commit()
         })?;
-        if self.setup.checkpoints == Checkpoints::Own && self.store.checkpoints()? > checkpoints {
+        if self.has_made_room(before)? && self.setup.checkpoints != Checkpoints::Beside {
             let start = self.clock.now();
             for disk in self.all_disks() {
                 disk.wait_for(disk.ticket());
@@ -661,15 +606,33 @@ impl World {
                 for block in &due {
                     dirty.remove(block);
                 }
-                clock.in_background(|| self.write_metadata(&due))
+                if self.setup.host.flushes_without_journal {
+                    return clock.in_background(|| self.write_metadata(&due));
+                }
+                // A thread of its own, which takes its turn in the drive's cache as they do.
+                let actor = self.clock.actor();
+                self.clock.switch_to(self.committer());
+                self.clock.wait_until(now);
+                self.write_metadata(&due)?;
+                self.clock.switch_to(actor);
+                Ok(())
             }
             Store::Blocks { .. } => clock.in_background(|| self.store.write_back(&self.fs)),
             Store::Nvm { .. } => Ok(()),
         }
     }
 
+    /// A crash, and the time at which another host begins to open what is left: the memory.
+    pub fn crash(self) -> Result<(Clock, TimedDisk, Region), Failure> {
+        // What the drive has taken, it has written by then.
+        let idle = self.disk.drain();
+        self.clock.switch_to(Actor::Host(0));
+        self.clock.wait_until(idle);
+        Ok((self.clock, self.disk, self.store.crash()?))
+    }
+
     /// Runs a workload.
-    pub fn run(mut self, load: &mut impl Load) -> Result<Ran, Failure> {
+    pub fn run(&mut self, load: &mut impl Load) -> Result<Ran, Failure> {
         let shortest = self.begun + self.scaled(RUN_NS);
         let longest = self.begun + 20 * self.scaled(RUN_NS);
         let mut samples: Vec<(u64, u64, u64)> = vec![(self.begun, 0, 0)];
@@ -684,6 +647,11 @@ impl World {
                 samples.push((time, operations, self.bytes_written));
                 let is_filled = self.store.filled_percent() >= 100 * FILLED_TIMES;
                 let is_fixed = self.setup.operations.is_some() || self.setup.run_ns.is_some();
+                if let Some(most) = self.setup.slots_taken
+                    && self.store.taken_slots()? >= most
+                {
+                    break;
+                }
                 if !is_fixed && ((time >= shortest && is_filled) || time >= longest) {
                     break;
                 }
@@ -720,7 +688,7 @@ impl World {
                 }
                 continue;
             }
-            operations += load.step(thread, &mut self)?;
+            operations += load.step(thread, self)?;
         }
         Ok(self.ran(&samples))
     }
