@@ -1,5 +1,5 @@
-//! Calls that need no transaction of the caller: operations that are committed in one call, what the
-//! journal says of what it holds, and an open that gives its partners back.
+//! Calls that need no transaction of the caller: operations that are committed in one call, what
+//! the journal says of what it holds, and an open that gives its partners back.
 
 use journal_core::parts::{Found, Several};
 use journal_core::policy::{Kind, Policy};

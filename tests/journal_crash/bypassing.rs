@@ -1,5 +1,5 @@
-//! Staged and gathered transactions whose lane has too little room: their data goes to the disk-side
-//! log, and nothing is written home for them.
+//! Staged and gathered transactions whose lane has too little room: their data goes to the
+//! disk-side log, and nothing is written home for them.
 
 use journal_core::Overwrite;
 use sim_disk::{Explorer, Image, Model, Scenario, World};

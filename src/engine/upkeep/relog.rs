@@ -1,8 +1,8 @@
 //! Re-logging: a head goes on without the disk, since what it would have to keep is stored anew.
 //!
-//! A block that is written once and then rests pins everything behind it in its lane. Its content is
-//! copied, and the head passes it. It goes to a slot, if the lane has slots to spare, or else behind
-//! the tail.
+//! A block that is written once and then rests pins everything behind it in its lane. Its content
+//! is copied, and the head passes it. It goes to a slot, if the lane has slots to spare, or else
+//! behind the tail.
 //!
 //! RL1. A copy behind the tail takes ring space too. It is made only where it takes at most half of
 //!      what comes free. So a byte that a commit stores is copied once at most, on average.

@@ -50,8 +50,8 @@ pub trait Lanes<P, H> {
     /// The medium's.
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError>;
 
-    /// Begins to bring the payload of a frame into the caches, and does not wait for it. A matter of
-    /// speed only: the frame may be gone.
+    /// Begins to bring the payload of a frame into the caches, and does not wait for it. A matter
+    /// of speed only: the frame may be gone.
     fn prefetch(&self, frame: &FrameAt) {
         let _ = frame;
     }

@@ -163,8 +163,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })
     }
 
-    /// Goes on with the list that comes next, which is made to its end. Where nothing of it is left,
-    /// a new one is made. Then the one behind it is begun.
+    /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
+    /// left, a new one is made. Then the one behind it is begun.
     fn next_list(
         &self,
         indexes: &mut impl Indexes,

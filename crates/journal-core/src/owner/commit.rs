@@ -28,7 +28,8 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         })
     }
 
-    /// Lets records have notes from now on: see [`Home::begin_notes`](crate::parts::Home::begin_notes).
+    /// Lets records have notes from now on: see
+    /// [`Home::begin_notes`](crate::parts::Home::begin_notes).
     ///
     /// # Errors
     /// Those of a checkpoint, and `Geometry`, with nothing changed.

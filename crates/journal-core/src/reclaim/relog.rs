@@ -342,9 +342,9 @@ pub struct Kept {
 }
 
 /// Finds what has to be stored anew so that the head of a lane can go on: as many blocks as a batch
-/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies at most half as many
-/// bytes as come free. With [`Goes::ToSlots`] the content leaves the ring. `None` where nothing
-/// comes free.
+/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies at most half as
+/// many bytes as come free. With [`Goes::ToSlots`] the content leaves the ring. `None` where
+/// nothing comes free.
 ///
 /// Others commit meanwhile, so each block is to be looked at again once it is locked.
 ///

@@ -18,8 +18,8 @@
 //! above zeroes, if that is less than what changes.
 //!
 //! The payload's first byte is its form. It is 1 for a [bitmap and sub-blocks](bitmap) of 128
-//! bytes. For sub-blocks of another size it is 16 and the power of two that they have. With 64 added
-//! they lie above zeroes. It is 2 for [`runs`] of bytes, which patches alone are logged as.
+//! bytes. For sub-blocks of another size it is 16 and the power of two that they have. With 64
+//! added they lie above zeroes. It is 2 for [`runs`] of bytes, which patches alone are logged as.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -212,8 +212,8 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
         self.commit_active(world, journal, lane, &label, &active, durability)
     }
 
-    /// Spills something to a slot, and then what makes the new content of it. Commits that, or gives
-    /// the slot back.
+    /// Spills something to a slot, and then what makes the new content of it. Commits that, or
+    /// gives the slot back.
     fn spill<L: Policy>(
         &self,
         world: &World,

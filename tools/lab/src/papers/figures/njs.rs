@@ -19,8 +19,8 @@ use crate::plot::{Plot, Scale};
 /// The journal has 128 MB.
 const NVM_BYTES: u64 = 128 << 20;
 const RING_BLOCKS: u64 = NVM_BYTES / 4096;
-/// Blocks that a running transaction changes at most: an eighth of the memory. The ring has room for
-/// them at worst when it is half empty; where it is fuller, the journal commits earlier.
+/// Blocks that a running transaction changes at most: an eighth of the memory. The ring has room
+/// for them at worst when it is half empty; where it is fuller, the journal commits earlier.
 const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 8;
 /// Blocks that a block journal writes home at a time, as the one of Linux.
 const OLDEST_BLOCKS: u64 = 64;
