@@ -44,7 +44,7 @@ mod device {
     const FRAMES: usize = GEOMETRY.lane_bytes as usize / BLOCK.bytes();
     const NEEDS: Needs = Needs::of(&GEOMETRY, FRAMES);
     /// How many blocks a checkpoint sorts, and merges into one write, at a time. One would do.
-    const BATCH_BLOCKS: usize = 3;
+    const BATCH_BLOCKS: usize = 2;
 
     /// All the memory that the journal works in. Nothing in it needs to survive anything.
     pub(super) struct Ram<'f> {
