@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use full_block::FullBlock;
 use journal_core::parts::Operations as _;
-use journal_core::policy::{Class, Kind, Patch, Placement, Policy, Update};
+use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
@@ -15,7 +15,7 @@ use crate::machine::{Machine, Native};
 use crate::shared::Shared;
 use crate::staging::hint::Hint;
 use crate::staging::seat::{Seat, Seated};
-use crate::staging::staged::Below;
+use crate::staging::staged::{Below, Staged};
 use crate::threads::block_locks::Age;
 
 /// Several changes that happen together or not at all.
@@ -203,7 +203,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
-        self.take_anew(block, Some(hint.class))?;
+        self.take_anew(block, Some(hint))?;
         let shared = self.shared;
         let (wants_old, compares) = (shared.common.policy.wants_old(), shared.compares_cached());
         let is_first = (wants_old || compares) && !self.seat.staged.has(block);
@@ -298,15 +298,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
         let patching = self.lock_to_patch(block)?;
-        let class = hint.map_or(Class::Data, |hint| hint.class);
+        let update = Some(hint.unwrap_or(Hint::DATA));
         if self.seat.staged.has(block) {
             if self.seat.work.bypasses {
                 self.build_image(block)?;
-                let known = match self.seat.staged.operation_of(block) {
-                    Some(Operation::Update(update)) if hint.is_none() => update.class,
-                    _ => class,
-                };
-                self.take(block, Some(known))?;
+                let known = known_hint(&self.seat.staged, block).filter(|_| hint.is_none());
+                self.take(block, known.or(update))?;
             }
             let bytes_max = self.shared.patch_bytes_max();
             if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
@@ -328,7 +325,14 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             && self.seat.staged.takes_patch(bytes)
             && !shared.needs_image_to_bypass(&self.seat.work, &self.seat.staged);
         if is_patchable {
-            self.take(block, Some(class))?;
+            self.take(block, update)?;
+            if self.seat.work.bypasses {
+                // What goes to the log is an image.
+                let read = self.read_to_spare(block);
+                self.shared.or_give_up_frame(read.map(drop), block)?;
+                let is_live = read == Ok(true);
+                return self.patch_spare(block, hint, (is_live, patching), (at, bytes));
+            }
             let is_noted = self.seat.staged.note_patch(block, hint, at, bytes, bytes_max);
             assert!(is_noted, "it is the block's first");
             if patching == Patching::OnKept {
@@ -342,7 +346,18 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let is_lost = !shared.common.policy.wants_old() && !is_new && !self.seat.work.on_gathered;
         let is_taken = is_lost && shared.take_kept(block, self.seat.staged.spare_page());
         let is_live = is_taken || self.read_to_spare(block)?;
-        self.take(block, Some(class))?;
+        self.take(block, update)?;
+        self.patch_spare(block, hint, (is_live, patching), (at, bytes))
+    }
+
+    /// Stages a patch of the content in the spare page, which the block has if it is live.
+    fn patch_spare(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        (is_live, patching): (bool, Patching),
+        (at, bytes): (usize, &[u8]),
+    ) -> Result<(), Error> {
         let is_compared = is_live && patching != Patching::AsWhole;
         if is_compared && self.shared.common.policy.wants_old() {
             self.seat.staged.keep_spare_as_old(block);
@@ -565,8 +580,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     // Once for each journal, and not once for each call of a user.
     #[inline(never)]
-    fn take_anew(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
-        self.anew_if_first(|tx| tx.take(block, class))
+    fn take_anew(&mut self, block: BlockNumber, update: Option<Hint>) -> Result<(), Error> {
+        self.anew_if_first(|tx| tx.take(block, update))
     }
 
     fn give_up(&mut self) {
@@ -598,9 +613,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     /// Locks a block and reserves what its frame takes, so that the commit cannot fail for space.
-    /// `class` is that of its update; `None` where it is discarded.
+    /// `update` says what it is; `None` where it is discarded.
     #[inline]
-    fn take(&mut self, block: BlockNumber, class: Option<Class>) -> Result<(), Error> {
+    fn take(&mut self, block: BlockNumber, update: Option<Hint>) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
@@ -610,11 +625,11 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             if !seat.work.bypasses {
                 return Ok(());
             }
-            let taken = self.shared.reserve_again(&mut seat.work, &seat.staged, block, class);
+            let taken = self.shared.reserve_again(&mut seat.work, &seat.staged, block, update);
             return self.note_conflict(taken);
         }
         let (work, staged) = (&mut seat.work, &seat.staged);
-        let taken = self.shared.take_one_more(work, self.age, staged, block, class);
+        let taken = self.shared.take_one_more(work, self.age, staged, block, update);
         self.note_conflict(taken)
     }
 
@@ -626,6 +641,13 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         result
     }
+}
+
+/// What was said of a staged block that is written.
+fn known_hint(staged: &Staged, block: BlockNumber) -> Option<Hint> {
+    let Some(Operation::Update(update)) = staged.operation_of(block) else { return None };
+    let Update { class, kind, object_bytes, .. } = update;
+    Some(Hint { class, kind, object_bytes })
 }
 
 /// Shows how far the transaction is. What it writes belongs to its owner.

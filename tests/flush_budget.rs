@@ -229,6 +229,47 @@ fn a_run_of_one_line_is_three_lines() {
     });
 }
 
+/// The first one costs a superblock write. After that a note costs 16 bytes, for which there mostly
+/// is room in the last line of a front; and a record without one costs what it always did.
+#[test]
+fn a_note_costs_sixteen_bytes() {
+    on_a_journal(FullBlock, |world, journal| {
+        let image = [9; BLOCK];
+        let write = [Operation::write(BlockNumber(3), &image)];
+        let refused = journal.commit_noted(LaneNumber(0), &write, [1, 2], Durability::Durable);
+        assert_eq!(refused, Err(CommitError::NoNotes));
+        let before = world.tape().counts();
+        journal.begin_notes().expect("is written");
+        let begun = spent(world, before);
+        // Two copies of 128 bytes, two lanes' 32, a check and a note.
+        assert_eq!((begun.fences, begun.lines()), (2, 2 * 4));
+        let before = world.tape().counts();
+        journal.begin_notes().expect("there is nothing to do");
+        assert_eq!(spent(world, before).fences, 0);
+        for note in [[1, 2], [3, u64::MAX]] {
+            let before = world.tape().counts();
+            journal.commit_noted(LaneNumber(0), &write, note, Durability::Durable).expect("fits");
+            let noted = spent(world, before);
+            assert_eq!((noted.fences, noted.lines()), (1, 66));
+        }
+        let before = world.tape().counts();
+        commit(journal, 0..1, Durability::Durable);
+        assert_eq!((spent(world, before).fences, spent(world, before).lines()), (1, 66));
+        // Three frames leave no room for it: a line more.
+        for (note, lines) in [(None, 3 * 64 + 2), (Some([5, 6]), 3 * 64 + 3)] {
+            let before = world.tape().counts();
+            let operations = [0, 1, 2].map(|block| Operation::write(BlockNumber(block), &image));
+            let lane = LaneNumber(0);
+            let committed = match note {
+                None => journal.commit(lane, &operations, Durability::Durable),
+                Some(note) => journal.commit_noted(lane, &operations, note, Durability::Durable),
+            };
+            committed.expect("fits");
+            assert_eq!((spent(world, before).fences, spent(world, before).lines()), (1, lines));
+        }
+    });
+}
+
 #[test]
 fn deferred_commits_share_one_fence() {
     on_a_journal(FullBlock, |world, journal| {

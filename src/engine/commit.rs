@@ -302,7 +302,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
         let missing = more(&prepared, work);
-        if !self.common.policy.bypasses_when_full() || self.try_reserve(work, missing) {
+        let has_room = match work.bypasses {
+            // It leaves what is kept for others that bypass.
+            true => missing == 0 || self.try_reserve_above(work, missing, self.kept_to_bypass()),
+            false => !self.common.policy.bypasses_when_full() || self.try_reserve(work, missing),
+        };
+        if has_room {
             return Ok(prepared);
         }
         self.unreserve_slots(work);

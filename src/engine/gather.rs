@@ -156,9 +156,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let needed = self.batch_bytes_max(not_active, running.active.len());
         let more = needed.saturating_sub(running.reserved_bytes);
         let is_too_large = needed > self.common.geometry.lane_bytes;
+        let kept = self.kept_to_bypass() + self.kept_bytes(more);
         // Where others wait for room it goes on with what it has.
         let has_more =
-            || more == 0 || (!self.is_room_awaited() && self.try_reserve_in(running.lane, more));
+            || more == 0 || (!self.is_room_awaited() && self.take_bytes(running.lane, more, kept));
         if !is_too_large && has_more() {
             running.reserved_bytes += more;
         } else if self.is_room_awaited() || !self.reserve_to_bypass_together(running, staged) {

@@ -9,7 +9,7 @@
 mod bypass;
 
 use journal_core::parts::{Operations, is_of_run};
-use journal_core::policy::{Class, Policy};
+use journal_core::policy::Policy;
 use journal_core::record::Form;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, LINE_BYTES, Operation};
@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
+use crate::staging::hint::Hint;
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
@@ -383,7 +384,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Takes a block beside others: locks it, and reserves what its frame takes, so that the commit
-    /// cannot fail for space. `class` is that of its update; `None` where it is discarded.
+    /// cannot fail for space. `update` says what it is; `None` where it is discarded.
     #[inline]
     pub(crate) fn take_one_more(
         &self,
@@ -391,15 +392,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
-        class: Option<Class>,
+        update: Option<Hint>,
     ) -> Result<(), Error> {
         self.take_block(work, age, others, block)?;
         let needed = self.record_bytes_max(others.count() + 1);
         let more = needed.saturating_sub(work.reserved_bytes);
-        if more == 0 || self.try_reserve(work, more) {
+        let kept = self.kept_to_bypass();
+        if more == 0 || self.try_reserve_above(work, more, kept + self.kept_bytes(needed)) {
             return Ok(());
         }
-        if self.reserve_to_bypass(work, others, block, class) {
+        if kept > 0 && self.reserve_to_bypass(work, others, block, update) {
             return Ok(());
         }
         let reserved = self.reserve_bytes(work, needed, block);
@@ -414,9 +416,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         all: &(impl Operations + ?Sized),
         block: BlockNumber,
-        class: Option<Class>,
+        update: Option<Hint>,
     ) -> Result<(), Error> {
-        if self.reserve_to_bypass(work, all, block, class) {
+        if self.reserve_to_bypass(work, all, block, update) {
             return Ok(());
         }
         self.reserve_bytes(work, self.record_bytes_max(all.count()), block)
@@ -447,7 +449,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back what is reserved for a block's frame if something else has failed.
     #[inline]
-    fn or_give_up_frame(&self, result: Result<(), Error>, block: BlockNumber) -> Result<(), Error> {
+    pub(crate) fn or_give_up_frame(
+        &self,
+        result: Result<(), Error>,
+        block: BlockNumber,
+    ) -> Result<(), Error> {
         if result.is_err() {
             self.share(block)?.reserved -= 1;
             self.tell_waiters_for_room();
@@ -540,7 +546,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Like [`try_reserve`](Self::try_reserve), where `kept` bytes have to be left.
     #[inline]
-    fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
+    pub(crate) fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
         let is_there = self.take_bytes(work.lane, more, kept);
         work.reserved_bytes += if is_there { more } else { 0 };
         is_there
@@ -552,7 +558,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     #[inline]
-    fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
+    pub(crate) fn take_bytes(&self, lane: LaneNumber, more: u64, kept: u64) -> bool {
         let Some(left) = self.lane(lane).unreserved.take(more, kept) else { return false };
         if left < self.levels.asks_below_bytes() {
             self.ask_for_checkpoint();

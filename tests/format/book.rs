@@ -146,7 +146,7 @@ fn a_document_that_is_wrong_is_found() {
         ("| `Discard` | 3 |", "| `Discard` | 4 |"),
         ("| 112 | 4 | `lane_slots` |", "| 112 | 8 | `lane_slots` |"),
         ("| 8 | 4 | `slot` |", "| 12 | 4 | `slot` |"),
-        ("| 24 | 8 | `check` |", "| 24 | 8 | `seal` |"),
+        ("| 16 | 8 | `content` |", "| 16 | 8 | `seal` |"),
         ("| `SLOTS` | 2 |", "| `SLOTS` | 4 |"),
         ("| `DISK_LOG` | 4 |", "| `DISK_LOG` | 16 |"),
         ("| `NOTES` | 8 |", "| `NOTES` | 16 |"),

@@ -229,7 +229,8 @@ fn they_are_given_back_before_a_step_writes_anything_home() {
     for gives_first in [true, false] {
         let files = Files::new(&format!("clean-first-{gives_first}"));
         let rules: &[Rule] = if gives_first { &[] } else { &[Rule::CleanFirst] };
-        let options = options_with(Mutator::without(rules)).thresholds(Thresholds::new(128, 128));
+        let options = options_with(Mutator::without(rules)).lanes(1).lane_slots(64);
+        let options = options.thresholds(Thresholds::new(128, 128));
         let (journal, _) = open(&files, &options);
         fill_home(&journal);
         (100..124).for_each(|number| assert_eq!(read(&journal, number), number as u8 + 1));

@@ -1,11 +1,9 @@
 //! Blocks that the upkeep moves into the disk-side log: a host's ticks empty the rings into it, and
 //! segments of it into each other.
 
-use core::panic::AssertUnwindSafe;
 use core::time::Duration;
-use std::panic::catch_unwind;
 
-use journal_core::{BlockNumber, Overwrite, Rule, SiteKind};
+use journal_core::{BlockNumber, Overwrite, SiteKind};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use nvm_journal::policy::Thresholds;
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
@@ -52,12 +50,6 @@ impl Moved {
         }
     }
 
-    /// Two lanes, the second of which has more records, and so higher stamps.
-    fn in_two_lanes(rounds: u8, mutator: Mutator) -> Self {
-        let moved = Self::new(rounds, mutator);
-        Self { program: Program { lanes: 2, ..moved.program }, ..moved }
-    }
-
     /// Opens the journal, which makes room at each tick.
     fn open(&self, world: &World) -> Result<Front, String> {
         let probe = Probe::new(self.program.mutator.clone());
@@ -68,9 +60,6 @@ impl Moved {
 
     fn round(&self, journal: &Front, round: u8) -> Result<(), String> {
         let changed = if round == 1 { BLOCKS } else { CHANGED };
-        // From a second seat, so through the last lane.
-        let others = (1..self.program.lanes).map(|_| journal.begin());
-        let _others = others.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
         let written = journal.transact(|tx| {
             (0..changed).try_for_each(|block| {
                 let at = usize::from(round % 4) * 8;
@@ -139,16 +128,6 @@ fn blocks_that_are_moved_survive_every_crash() {
     let report = explorer().explore(&Moved::new(6, Mutator::new()));
     let report = report.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.images > 500, "{report}");
-}
-
-/// A block is moved through the lane with the most room, which may be another one than that of its
-/// changes.
-#[test]
-fn what_is_moved_is_above_what_it_was() {
-    let moved = |rules: &[Rule]| Moved::in_two_lanes(6, Mutator::without(rules));
-    explorer().explore(&moved(&[])).unwrap_or_else(|failure| panic!("{failure}"));
-    let broken = catch_unwind(AssertUnwindSafe(|| explorer().explore(&moved(&[Rule::StampAbove]))));
-    assert!(!matches!(broken, Ok(Ok(_))), "the rule is off, and nothing notices");
 }
 
 /// Each bug at a persist site that a move passes is noticed. So is a fold that frees what an entry

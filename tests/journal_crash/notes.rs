@@ -94,10 +94,11 @@ impl Notes {
         });
         let durable = durable.max().unwrap_or(0);
         let blocks = read_all(journal)?.map(|block| block[0]);
-        // What an earlier recovery has noted is no state of the steps.
-        let note = journal.recovery().note.filter(|note| note[0] < AFTER[0]);
+        // What an earlier recovery has noted is newer than all steps.
+        let note = journal.recovery().note;
         let is_it = |(its_blocks, its_note): &State| {
-            its_blocks[..AFTERWARDS] == blocks[..AFTERWARDS] && *its_note == note
+            let is_newest = *its_note == note || note == Some(AFTER);
+            its_blocks[..AFTERWARDS] == blocks[..AFTERWARDS] && is_newest
         };
         let states = self.states();
         let fitting = (durable..=called).find(|at| is_it(&states[*at]));

@@ -236,8 +236,6 @@ pub(crate) enum Logged {
     Compressed,
     /// The words that differ; what differs much in the disk-side log.
     Levels,
-    /// Like [`Levels`](Self::Levels), and in the disk-side log too where the lane is full.
-    Bypassing,
     /// Whole images, in the disk-side log.
     Far,
     /// The objects that differ from what is kept of the block.
@@ -281,7 +279,7 @@ impl Policy for Logged {
             Self::Appending => return ByteDelta::new().place(update, out),
             Self::Cached => return Lcow::new().place(update, out),
             Self::Compressed => return CompressedDelta::new().place(update, out),
-            Self::Levels | Self::Bypassing => return LEVELS.place(update, out),
+            Self::Levels => return LEVELS.place(update, out),
             Self::Far => return Placement::DiskLog,
             Self::Compared => return objects().place(update, out),
             Self::Whole | Self::Halves | Self::Stuffed => {}
@@ -299,13 +297,13 @@ impl Policy for Logged {
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
         match self {
             Self::Cached => Lcow::new().prefix_of(patches, at),
-            Self::Levels | Self::Bypassing => LEVELS.prefix_of(patches, at),
+            Self::Levels => LEVELS.prefix_of(patches, at),
             _ => None,
         }
     }
 
     fn logs_patches(&self) -> bool {
-        matches!(self, Self::Cached | Self::Levels | Self::Bypassing)
+        matches!(self, Self::Cached | Self::Levels)
     }
 
     fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
@@ -329,11 +327,11 @@ impl Policy for Logged {
     }
 
     fn wants_log(&self) -> bool {
-        matches!(self, Self::Compressed | Self::Levels | Self::Bypassing | Self::Far)
+        matches!(self, Self::Compressed | Self::Levels | Self::Far)
     }
 
     fn wants_old(&self) -> bool {
-        matches!(self, Self::Compressed | Self::Levels | Self::Bypassing)
+        matches!(self, Self::Compressed | Self::Levels)
     }
 
     fn wants_cached_old(&self) -> bool {
@@ -355,17 +353,13 @@ impl Policy for Logged {
         match self {
             Self::Compressed => return CompressedDelta::new().apply(payload, block),
             Self::Cached => return Lcow::new().apply(payload, block),
-            Self::Levels | Self::Bypassing => return LEVELS.apply(payload, block),
+            Self::Levels => return LEVELS.apply(payload, block),
             Self::Compared => return objects().apply(payload, block),
             _ => {}
         }
         let into = block.get_mut(..payload.len());
         into.ok_or(ApplyError::OutOfBlock { at: 0 })?.copy_from_slice(payload);
         Ok(())
-    }
-
-    fn bypasses_when_full(&self) -> bool {
-        *self == Self::Bypassing
     }
 
     fn thresholds(&self) -> Thresholds {

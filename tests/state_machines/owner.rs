@@ -139,7 +139,7 @@ impl Owner {
         match step {
             Step::Fold | Step::Garbage | Step::Rings => has_places(&self.program.policy),
             Step::Evict => habits.has_slots,
-            Step::Active(..) => habits.has_slots && habits.keeps_in_slots,
+            Step::Active(..) | Step::Spill(..) => habits.has_slots && habits.keeps_in_slots,
             Step::Clean | Step::Move(_) => habits.has_log,
             _ => true,
         }

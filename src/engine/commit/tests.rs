@@ -1,6 +1,5 @@
 //! What the cache takes of a transaction whose blocks are another one's by then.
 
-use journal_core::policy::Class;
 use pmem_sys::Region;
 
 use super::*;
@@ -29,7 +28,7 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     let Seat { work, staged, .. } = &mut *first;
     for block in [same, other] {
         shared
-            .take_one_more(work, age, staged, block, Some(Class::Data))
+            .take_one_more(work, age, staged, block, Some(Hint::DATA))
             .expect("is free, and fits");
         staged.spare().fill(0);
         let bytes = if block == other { &[1][..] } else { &[] };
@@ -73,7 +72,7 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
         let age = seat.next_age(shared.blocks.age_behind());
         let Seat { work, staged, .. } = &mut *seat;
         shared
-            .take_one_more(work, age, staged, block, Some(Class::Data))
+            .take_one_more(work, age, staged, block, Some(Hint::DATA))
             .expect("is free, and fits");
         staged.write(block, Hint::DATA, &[byte; BLOCK]);
         let committed = shared.commit_and_unlock(&mut seat, Durability::Durable);

@@ -12,14 +12,18 @@
 use core::cmp::Ordering::{Equal, Greater, Less};
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Change, Class, Policy, Update};
+use journal_core::policy::{Change, Class, Kind, Policy, Update};
 use journal_core::{BlockNumber, LINE_BYTES, Operation, Rule};
 
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Batch;
+use crate::staging::hint::Hint;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
+
+/// What is kept of a lane for transactions whose data goes to the log: the lane divided by this.
+const KEPT_SHARE: u64 = 8;
 
 /// What a record takes in which data goes to the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +32,8 @@ struct Bypassing {
     named: u64,
     /// Blocks that it may have whole.
     whole: u64,
+    /// Of the named ones, those that may go home, and be discarded first in a record of their own.
+    appended: u64,
     /// Blocks of the log.
     log_blocks: u64,
 }
@@ -41,6 +47,7 @@ impl Bypassing {
                 let goes = is_data && update.change.image().is_some();
                 self.named += u64::from(goes);
                 self.whole += u64::from(!goes);
+                self.appended += u64::from(goes && update.kind == Kind::Append);
             }
             _ => self.named += 1,
         }
@@ -59,6 +66,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && self.keeps(Rule::StagedBypass)
     }
 
+    /// Bytes of a lane that only transactions take whose data goes to the log; zero where none does.
+    /// So they find some while others have reserved more than they will take.
+    #[inline]
+    pub(crate) fn kept_to_bypass(&self) -> u64 {
+        if self.may_bypass() { self.common.geometry.lane_bytes / KEPT_SHARE } else { 0 }
+    }
+
     /// The most bytes that such a record takes.
     const fn bypassing_bytes(&self, it: Bypassing) -> u64 {
         let geometry = &self.common.geometry;
@@ -67,45 +81,43 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let part = (2 * LINE_BYTES + 8) as u64;
         let name = 16 + 16 + part / 2;
         let whole = geometry.block_size.bytes() as u64 + 16 + part / 2;
-        // What goes home before the record is discarded first, in a record of its own.
-        let bytes = it.named * name + it.whole * whole + 3 * part;
+        let ahead = if it.appended > 0 { 2 * part } else { 0 };
+        let bytes = it.named * name + it.whole * whole + part + ahead;
         (bytes + 16 * geometry.lanes as u64).next_multiple_of(LINE_BYTES as u64)
     }
 
     /// Whether a transaction may not patch a block without an image, since its lane has no room
     /// for that.
     pub(crate) fn needs_image_to_bypass(&self, work: &Work, others: &Staged) -> bool {
-        if !self.may_bypass() {
+        let kept = self.kept_to_bypass();
+        if kept == 0 {
             return false;
         }
         let needed = self.record_bytes_max(others.count() + 1);
         let more = needed.saturating_sub(work.reserved_bytes);
-        work.bypasses || self.lane(work.lane).unreserved.left() < more + self.kept_bytes(needed)
+        let left = self.lane(work.lane).unreserved.left();
+        work.bypasses || left < more + kept + self.kept_bytes(needed)
     }
 
-    /// Reserves what a transaction takes with one more update, of a class, if its data may go to
-    /// the log.
+    /// Reserves what a transaction takes with one more update, if its data may go to the log.
     #[cold]
     pub(crate) fn reserve_to_bypass(
         &self,
         work: &mut Work,
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
-        class: Option<Class>,
+        update: Option<Hint>,
     ) -> bool {
-        if !self.may_bypass() {
-            return false;
-        }
         let mut all = Bypassing::default();
         for at in 0..others.count() {
             if others.with(at, Operation::block) != block {
                 others.with(at, |operation| all.add(operation));
             }
         }
-        match class {
-            Some(class) => {
+        match update {
+            Some(Hint { class, kind, .. }) => {
                 let mut update = Update::new(block, Change::Image(&[]));
-                update.class = class;
+                (update.class, update.kind) = (class, kind);
                 all.add(&Operation::Update(update));
             }
             None => all.add(&Operation::Discard(block)),
