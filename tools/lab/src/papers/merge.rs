@@ -51,7 +51,7 @@ fn parts(page: &str) -> Vec<Part<'_>> {
 
 impl<'a> Part<'a> {
     /// This part with the rows of a newer one: they take the place of all rows of their figures.
-    /// Text and plots are the newer ones, where there are any.
+    /// Text is the newer one; so are plots and a table of another kind, where there are any.
     fn renewed(self, newer: Self) -> Self {
         let is_new = |line: &&str| {
             let figure = cell(line, FIGURE);
@@ -61,8 +61,14 @@ impl<'a> Part<'a> {
             part.lines.iter().copied().filter(|line| cell(line, FIGURE).is_some()).collect()
         };
         let (old, new) = (rows(&self), rows(&newer));
-        if old.is_empty() || new.is_empty() {
-            return newer;
+        let table = self.lines.iter().position(|line| line.starts_with("| figure |"));
+        let (Some(table), false) = (table, old.is_empty()) else { return newer };
+        if new.is_empty() {
+            // A run of no part of it: the text alone.
+            let end = newer.lines.iter().rposition(|line| !line.is_empty()).map_or(0, |at| at + 1);
+            let text = newer.lines[..end].iter().copied();
+            let lines = text.chain([""]).chain(self.lines[table..].iter().copied());
+            return Self { title: newer.title, lines: lines.collect() };
         }
         let first = old.iter().position(is_new).unwrap_or(old.len());
         let kept = |line: &&&str| !is_new(*line);
@@ -130,6 +136,8 @@ mod tests {
         let merged = merged(&older, &newer, &["A", "B"]);
         let expected = format!("{head}{one}{new}{new}{three}{plot}\n## B\n\nwords\n");
         assert!(merged.ends_with(&format!("\n## A\n\ntext\n\n{expected}")), "{merged}");
+        let text = super::merged(&merged, "# Page\n\ncounts\n\n## A\n\nother text\n", &["A", "B"]);
+        assert!(text.ends_with(&format!("\n## A\n\nother text\n\n{expected}")), "{text}");
         assert!(merged.contains("2 rows in their bands, 0 with the paper's sign, 2 out: 50 %"));
     }
 }
