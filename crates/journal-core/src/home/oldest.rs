@@ -217,9 +217,23 @@ impl Oldest<'_> {
         });
         (self.left.place, self.left.limit) = (end, limit);
         if end >= first {
+            self.keep_before_ends();
             self.frames_mut().sort_unstable_by_key(Listed::age);
             self.left.is_whole = true;
         }
+    }
+
+    /// Takes out what lies behind the end of the list in its lane: copies, whose stamps are lower
+    /// than those of the records around them. No head would come by them.
+    fn keep_before_ends(&mut self) {
+        let (ends, mut kept) = (self.left.ends.map(|(sequence, _)| sequence), 0_usize);
+        for at in 0..self.left.end {
+            if self.memory.get(at).is_some_and(|listed| listed.is_below(&ends)) {
+                self.memory.swap(kept, at);
+                kept = kept.saturating_add(1);
+            }
+        }
+        self.left.end = kept;
     }
 
     /// Whether a frame lies behind the list before, and not behind this one's end.
@@ -229,8 +243,8 @@ impl Oldest<'_> {
         is_before && !frame.is_below(&self.left.begins)
     }
 
-    /// How far a step has come that has looked at some of the frames that are left: how many of so
-    /// many places that is.
+    /// The part of some places that goes with the frames that a step has looked at, of those that
+    /// are left.
     pub(super) fn part_of(&self, seen: usize, places: usize) -> usize {
         let left = self.frames().len().max(1);
         places.saturating_mul(seen).div_ceil(left)
@@ -419,5 +433,28 @@ mod tests {
             let all: Vec<u64> = (1..=FRAMES as u64).collect();
             assert_eq!(listed, all, "room for {room}");
         }
+    }
+
+    /// A copy is as old as what it is of, and lies behind what is newer.
+    #[test]
+    fn a_copy_behind_the_end_of_a_list_is_in_a_later_one() {
+        let (mut entries, mut nodes) = (vec![Entry::EMPTY; 100], vec![Node::EMPTY; 60]);
+        let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
+        let mut index = Index::new(memory);
+        let copy = FrameAt { stamp: Stamp(1), ..frame(99, 0, 30) };
+        index.insert(copy).expect("has room");
+        for at in 1..30 {
+            index.insert(frame(at, 0, at)).expect("has room");
+        }
+        let mut bounds = [Sequence(0); LANES_MAX as usize];
+        bounds[0] = Sequence(31);
+        let tails = [1 << 20; LANES_MAX as usize];
+        let (mut memory, mut left) = (vec![Listed::EMPTY; 10], Left::NONE);
+        let mut list = Oldest { memory: &mut memory, left: &mut left };
+        list.begin((&bounds, &tails), None);
+        list.go_on(&mut index, usize::MAX, |_| true);
+        let blocks: Vec<_> = list.frames().iter().map(|listed| listed.block.raw()).collect();
+        let end = list.behind(blocks.len())[0].0.raw();
+        assert!(!blocks.is_empty() && blocks == (1..end).collect::<Vec<_>>(), "{blocks:?}");
     }
 }

@@ -146,7 +146,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                 }
             }
             indexes.each(|index| {
-                index.remove_where(|frame| !frame.is_below(&cut.bounds), nothing_ahead)
+                index.remove_where(|frame| !frame.is_below(&cut.bounds), nothing_ahead);
             });
         }
         Err(OpenError::Unresolved)

@@ -33,7 +33,7 @@ use crate::ports::policy::Policy;
 use crate::space::slots::Folded;
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
-/// Places of the indexes that one step looks at for superseded versions.
+/// InPlaces of the indexes that one step looks at for superseded versions.
 const PLACES: usize = 1 << 12;
 
 /// Which versions are given back.
@@ -104,18 +104,18 @@ trait Candidates: Copy {
     ) -> usize;
 }
 
-/// Places of all indexes, before the `stop`-th.
+/// InPlaces of all indexes, before the `stop`-th.
 #[derive(Clone, Copy, Debug)]
-struct Places {
+struct InPlaces {
     next: usize,
     stop: usize,
 }
 
-impl Places {
+impl InPlaces {
     const ALL: Self = Self { next: 0, stop: usize::MAX };
 }
 
-impl Candidates for Places {
+impl Candidates for InPlaces {
     fn fill<I: Indexes>(
         &mut self,
         indexes: &mut I,
@@ -207,7 +207,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let snapshot = self.snapshot(common, lanes, true)?;
-        let all = (&snapshot.bounds, Places::ALL);
+        let all = (&snapshot.bounds, InPlaces::ALL);
         self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
         let mut reclaimed = CheckpointReport::default();
         let cut = self.cut(indexes, &snapshot.bounds);
@@ -293,7 +293,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let snapshot = self.snapshot(common, lanes, true)?;
-        let (which, all) = (Which::Superseded, (&snapshot.bounds, Places::ALL));
+        let (which, all) = (Which::Superseded, (&snapshot.bounds, InPlaces::ALL));
         self.give_back(common, lanes, indexes, all, scratch.batch, which, &mut report)?;
         Ok(report)
     }
@@ -308,7 +308,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let all = (&snapshot.bounds, Places::ALL);
+        let all = (&snapshot.bounds, InPlaces::ALL);
         self.void(common, lanes, indexes, all, scratch.batch, report)
     }
 
@@ -417,7 +417,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        let mut places = Places::ALL;
+        let mut places = InPlaces::ALL;
         loop {
             let count = places.fill(indexes, scratch.batch, |i, id| leaves_slot(i, id, cut));
             if count == 0 {
@@ -442,8 +442,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut freed = 0_u64;
         loop {
             let dropped = indexes.of(block, |index| {
-                let chain = core::iter::successors(index.newest(block), |id| index.older(*id));
-                let upto = chain.filter(|id| leaves_slot(index, *id, cut)).next()?;
+                let mut chain = core::iter::successors(index.newest(block), |id| index.older(*id));
+                let upto = chain.find(|id| leaves_slot(index, *id, cut))?;
                 drop_oldest(index, upto, cut)
             });
             let Some(dropped) = dropped else { return Ok(freed) };
@@ -494,7 +494,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
         let (which, stop) = (Which::Superseded, place.saturating_add(PLACES));
-        let mut places = Places { next: *place, stop };
+        let mut places = InPlaces { next: *place, stop };
         let keeps = |rule| self.keeps(rule);
         let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
         let count = places.fill(indexes, batch, takes);

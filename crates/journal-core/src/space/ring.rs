@@ -12,8 +12,8 @@ use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
-/// So many bytes of a payload are asked for ahead. What lies behind them the processor asks for by
-/// itself.
+/// The most bytes of a payload that are asked for ahead. What lies behind them the processor asks
+/// for by itself.
 const PREFETCHED_BYTES: usize = 512;
 
 /// The ring of an open journal.
