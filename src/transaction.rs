@@ -15,7 +15,7 @@ use crate::machine::{Machine, Native};
 use crate::shared::Shared;
 use crate::staging::hint::Hint;
 use crate::staging::seat::{Seat, Seated};
-use crate::staging::staged::{Below, Staged};
+use crate::staging::staged::Below;
 use crate::threads::block_locks::Age;
 
 /// Several changes that happen together or not at all.
@@ -302,8 +302,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if self.seat.staged.has(block) {
             if self.seat.work.bypasses {
                 self.build_image(block)?;
-                let known = known_hint(&self.seat.staged, block).filter(|_| hint.is_none());
-                self.take(block, known.or(update))?;
+                let after = self.seat.staged.hint_after(block, hint);
+                self.take(block, Some(after))?;
             }
             let bytes_max = self.shared.patch_bytes_max();
             if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
@@ -512,16 +512,13 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
-        if seat.work.on_gathered {
+        if seat.work.on_gathered || (self.note.is_some() && self.shared.gathering.is_noted()) {
             // After an error the transaction is aborted when it is dropped, unless the journal has
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
         self.shared.take_note(&mut seat.work, self.note);
         let result = self.shared.commit_staged(seat, durability);
-        if let Ok(Some(committed)) = &result {
-            self.shared.noted(self.note, committed);
-        }
         seat.staged.clear();
         self.shared.see_to_room(&result);
         result
@@ -625,6 +622,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             if !seat.work.bypasses {
                 return Ok(());
             }
+            let update = update.map(|hint| seat.staged.hint_after(block, Some(hint)));
             let taken = self.shared.reserve_again(&mut seat.work, &seat.staged, block, update);
             return self.note_conflict(taken);
         }
@@ -641,13 +639,6 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         }
         result
     }
-}
-
-/// What was said of a staged block that is written.
-fn known_hint(staged: &Staged, block: BlockNumber) -> Option<Hint> {
-    let Some(Operation::Update(update)) = staged.operation_of(block) else { return None };
-    let Update { class, kind, object_bytes, .. } = update;
-    Some(Hint { class, kind, object_bytes })
 }
 
 /// Shows how far the transaction is. What it writes belongs to its owner.

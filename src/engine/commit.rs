@@ -105,6 +105,8 @@ pub(super) struct RecordTo {
     pub(super) durability: Durability,
     /// Bytes that it takes, or some more.
     pub(super) bytes: u64,
+    /// Whether it has a note.
+    pub(super) is_noted: bool,
 }
 
 /// A deferred record of more bytes than this is fenced all the same: that costs less than flushing
@@ -283,10 +285,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        match work.bypasses {
-            true => self.prepare_to_fit(work, operations),
-            false => self.prepare(work, operations, Goes::ByPolicy),
+        if !work.bypasses {
+            return self.prepare(work, operations, Goes::ByPolicy);
         }
+        let prepared = self.prepare_to_fit(work, operations)?;
+        // BY1 says that it fits. Nothing is stored beyond what is reserved, whatever a policy does.
+        let (needed, capacity) = (prepared.bytes, work.reserved_bytes);
+        let fits = needed <= capacity || self.try_reserve(work, needed - capacity);
+        if fits { Ok(prepared) } else { Err(CommitError::TooLarge { needed, capacity }) }
     }
 
     /// Prepares a transaction that has reserved fewer bytes than it may take. Where its lane is
@@ -437,7 +443,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
-        let to = RecordTo { lane, overwritten, durability, bytes };
+        let is_noted = work.names.note().is_some();
+        let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let committed = self.recording(state, to, |state, open| {
             self.store(state, open, work, operations, &prepared)
         })?;
@@ -456,11 +463,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         to: RecordTo,
         store: impl FnOnce(&mut LaneState<M>, &mut OpenRecord) -> usize,
     ) -> Result<Committed, Error> {
-        let RecordTo { lane, overwritten, durability, bytes } = to;
+        let RecordTo { lane, overwritten, durability, bytes, is_noted } = to;
         let is_long = bytes > DEFERRED_BYTES_MAX;
         let durability = if is_long { Durability::Durable } else { durability };
         let cell = self.lane(lane);
-        let mut record = self.begin_record(&state, cell, overwritten, durability);
+        let mut record = self.begin_record(&state, cell, (overwritten, is_noted), durability);
         let frames = store(&mut state, &mut record.open);
         let bytes = record.open.bytes();
         state.in_hand -= bytes;
@@ -500,7 +507,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         state: &LaneState<M>,
         cell: &LaneCell<M>,
-        overwritten: Stamp,
+        (overwritten, is_noted): (Stamp, bool),
         durability: Durability,
     ) -> Recording {
         let waits = cell.turn.is_busy() && state.group.has_room();
@@ -509,7 +516,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             _ => Pace::Deferred,
         };
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
-        let stamp = Stamp(state.lane.last_stamp().max(overwritten).raw() + 1);
+        let below = state.lane.last_stamp().max(overwritten);
+        let stamp = match is_noted && self.keeps(Rule::NotesRise) {
+            true => self.notes.stamp_above(below),
+            false => Stamp(below.raw() + 1),
+        };
         Recording { open: state.lane.begin(stamp, pace), durability, waits }
     }
 

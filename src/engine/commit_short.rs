@@ -215,7 +215,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.common.prefetch_lead(&share.index, lead);
             }
             let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
-            let to = RecordTo { lane, overwritten, durability, bytes: most };
+            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
             self.recording(state, to, |state, open| {
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
                 let told = self.tell(&mut share, frame);
@@ -308,7 +308,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 3. The record is stored, and the index learns of it.
         seat.defers = durability == Durability::Deferred;
         self.check_not_failed()?;
-        let to = RecordTo { lane, overwritten: work.overwritten, durability, bytes: most };
+        let to = RecordTo {
+            lane,
+            overwritten: work.overwritten,
+            durability,
+            bytes: most,
+            is_noted: false,
+        };
         let store = |state: &mut LaneState<M>, open: &mut OpenRecord| {
             let (names, mut scratch, _) = work.for_preparing();
             let ends = Ends::Record;

@@ -278,15 +278,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             false => self.commit_spilled(work, &sealed),
         });
-        match committed {
-            Ok(Some(committed)) => self.noted(sealed.note, &committed),
-            Ok(None) => {}
-            Err(error) => {
-                // The callers were told that this would be durable some time, and others have read
-                // it.
-                self.fail_of(error);
-                return Err(error);
-            }
+        if let Err(error) = committed {
+            // The callers were told that this would be durable some time, and others have read it.
+            self.fail_of(error);
+            return Err(error);
         }
         self.uses.advance();
         let mut gathered = self.gathering.lock();

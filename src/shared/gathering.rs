@@ -141,6 +141,16 @@ impl Gathering {
         self.is_there.load(Ordering::Acquire)
     }
 
+    /// Whether anything with a note is gathered and not committed yet.
+    pub(crate) fn is_noted(&self) -> bool {
+        if !self.has_any() {
+            return false;
+        }
+        let gathered = self.lock();
+        let committing = gathered.committing.as_ref();
+        gathered.running.note.is_some() || committing.is_some_and(|batch| batch.note.is_some())
+    }
+
     /// Whether a block is gathered and not committed yet, for a caller that has locked it.
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
         if !self.has_any() {

@@ -1,12 +1,12 @@
 //! Notes that a store gives with its transactions.
 //!
 //! NT1. No record has a note before the superblock says, durably, that records may have some.
-//! NT2. The stamp of a record with a note is above those of all such records that were committed
-//!      before it began to commit. So the note of the highest stamp is the newest.
+//! NT2. The stamp of a record with a note is above those of all such records that were begun before
+//!      it. So the note of the highest stamp is the newest, and no two have one stamp.
 
+use journal_core::JournalError;
 use journal_core::policy::Policy;
 use journal_core::units::Stamp;
-use journal_core::{Committed, JournalError, Rule};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -28,6 +28,16 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn new(has_begun: bool) -> Self {
         Self { has_begun: AtomicBool::new(has_begun), last: AtomicU64::new(0) }
+    }
+
+    /// The stamp of a record with a note, above this one. No other such record has it, or gets a
+    /// lower one from now on (NT2). The caller has the record's lane in hand.
+    #[cold]
+    pub(crate) fn stamp_above(&self, below: Stamp) -> Stamp {
+        let above = |last: u64| last.max(below.raw()) + 1;
+        let raise = |last| Some(above(last));
+        let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise);
+        Stamp(above(before.unwrap_or_else(|last| last)))
     }
 }
 
@@ -57,24 +67,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         })
     }
 
-    /// Has a transaction that is about to commit carry a note, if it has one (NT2).
+    /// Has a transaction that is about to commit carry a note, if it has one.
     #[inline]
     pub(crate) fn take_note(&self, work: &mut Work, note: Option<[u64; 2]>) {
-        if note.is_none() {
-            return;
-        }
-        work.names.set_note(note);
-        if self.keeps(Rule::NotesRise) {
-            let last = Stamp(self.notes.last.load(Ordering::Acquire));
-            work.overwritten = work.overwritten.max(last);
-        }
-    }
-
-    /// A transaction with a note is committed, if it has one.
-    #[inline]
-    pub(crate) fn noted(&self, note: Option<[u64; 2]>, committed: &Committed) {
         if note.is_some() {
-            self.notes.last.fetch_max(committed.stamp.raw(), Ordering::AcqRel);
+            work.names.set_note(note);
         }
     }
 }

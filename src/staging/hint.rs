@@ -41,6 +41,12 @@ impl Hint {
         Self { object_bytes: NonZeroU32::new(bytes), ..self }
     }
 
+    /// What [`change`](Self::change) makes of it.
+    pub(crate) fn changed(mut self, hint: Option<Self>) -> Self {
+        self.change(hint);
+        self
+    }
+
     /// Takes a later hint for the same block. `kind` stays: whether the block was live before the
     /// transaction is known from the first hint.
     pub(crate) fn change(&mut self, hint: Option<Self>) {

@@ -139,6 +139,12 @@ impl Staged {
         self.blocks[at].block
     }
 
+    /// The hint of a block that is written again, with this hint if one is given.
+    pub(crate) fn hint_after(&self, block: BlockNumber, hint: Option<Hint>) -> Hint {
+        let known = self.find(block).map(|at| self.blocks[at].hint);
+        known.map_or(hint.unwrap_or_default(), |known| known.changed(hint))
+    }
+
     /// Whether the transaction changes this block.
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
         self.find(block).is_ok()

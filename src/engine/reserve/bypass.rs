@@ -32,8 +32,6 @@ struct Bypassing {
     named: u64,
     /// Blocks that it may have whole.
     whole: u64,
-    /// Of the named ones, those that may go home, and be discarded first in a record of their own.
-    appended: u64,
     /// Blocks of the log.
     log_blocks: u64,
 }
@@ -43,11 +41,11 @@ impl Bypassing {
         match operation {
             Operation::Update(update) => {
                 self.log_blocks += 1;
-                let is_data = update.class == Class::Data;
+                // What is appended may be meant for the disk, and stay when it cannot go there.
+                let is_data = update.class == Class::Data && update.kind == Kind::Overwrite;
                 let goes = is_data && update.change.image().is_some();
                 self.named += u64::from(goes);
                 self.whole += u64::from(!goes);
-                self.appended += u64::from(goes && update.kind == Kind::Append);
             }
             _ => self.named += 1,
         }
@@ -81,8 +79,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let part = (2 * LINE_BYTES + 8) as u64;
         let name = 16 + 16 + part / 2;
         let whole = geometry.block_size.bytes() as u64 + 16 + part / 2;
-        let ahead = if it.appended > 0 { 2 * part } else { 0 };
-        let bytes = it.named * name + it.whole * whole + part + ahead;
+        let bytes = it.named * name + it.whole * whole + part;
         (bytes + 16 * geometry.lanes as u64).next_multiple_of(LINE_BYTES as u64)
     }
 
@@ -154,10 +151,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 (Some(_), None) => Less,
                 _ => Greater,
             };
-            if order == Less {
-                all.add(&running.staged.operation(at));
+            let operation = match order {
+                Less => running.staged.operation(at),
+                _ => staged.operation(other),
+            };
+            let is_metadata =
+                |staged: &Staged, block| staged.hint_after(block, None).class == Class::Metadata;
+            let block = operation.block();
+            if order == Equal && (is_metadata(&running.staged, block) || is_metadata(staged, block))
+            {
+                // It is what was said last, perhaps by none of the two that count.
+                (all.whole, all.log_blocks) = (all.whole + 1, all.log_blocks + 1);
             } else {
-                all.add(&staged.operation(other));
+                all.add(&operation);
             }
             at += usize::from(matches!(order, Less | Equal));
             other += usize::from(matches!(order, Greater | Equal));
