@@ -473,14 +473,18 @@ impl<L, H> Options<L, H> {
     ///
     /// A block that was written long ago keeps its lane from going on. Its content goes to a slot,
     /// where the lane has slots beyond the [threshold](Self::thresholds), or else behind the lane's
-    /// tail. Behind the tail at most half as many bytes are copied as come free. That is cheaper
+    /// tail. Behind the tail at most half as many bytes are copied as come free. A
+    /// [checkpoint of the rings](crate::Journal::checkpoint_rings) moves changes to the disk-side
+    /// log, where there is one, instead of home. That is cheaper
     /// than the disk wherever a byte of the memory is, and blocks that are written again soon never
     /// go home. In return the memory takes up to twice the writes.
     ///
-    /// It needs free room, so it works where room is made ahead of need: by the
-    /// [thread in the background](Self::background_checkpoint), by [`tick`](crate::Journal::tick),
-    /// or [in commits](Self::upkeep_in_commits). [`Stats::copied`](crate::Stats::copied) counts the
-    /// blocks.
+    /// A transaction that finds no room then first frees what the memory alone can free, in one go:
+    /// its stop may be longer than [`longest_stop`](Self::longest_stop) says, if the disk is fast.
+    /// A copy behind the tail needs free room. So it works best where room is made ahead of need:
+    /// by the [thread in the background](Self::background_checkpoint), by
+    /// [`tick`](crate::Journal::tick), or [in commits](Self::upkeep_in_commits).
+    /// [`Stats::copied`](crate::Stats::copied) counts the blocks.
     #[must_use]
     pub const fn relogs(mut self, on: bool) -> Self {
         self.settings.relogs = on;

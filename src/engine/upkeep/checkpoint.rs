@@ -113,6 +113,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.with_upkeep(|cell| {
             let mut stays = None;
+            if self.relogs && self.moves_to_log() {
+                self.move_all(cell)?;
+            }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
             let report = self.checkpoint_but(cell, Scope::Rings, &mut stays)?;
@@ -338,9 +341,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.move_changes(cell, || is_there(Stage::Reclaim))?;
             }
         }
-        if !is_there(Stage::Reclaim) {
-            self.relog(cell, || is_there(Stage::Reclaim))?;
-        }
+        self.relog(cell, || is_there(Stage::Reclaim))?;
         // 2. What has to go home.
         let (is_there, is_enough) = (|| is_there(Stage::WriteHome), || is_enough(Stage::WriteHome));
         if is_enough() {
@@ -385,15 +386,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(needs_all || (!keeps && needs_rings))
     }
 
-    /// Empties the rings into the disk-side log, as long as there is room in that, and the rings
-    /// need it. Then nothing is left to go home but what the log has no room for.
+    /// Empties the rings into the disk-side log, as long as there is room in that, and the rings or
+    /// the index need it. Then nothing is left to go home but what the log has no room for.
     fn move_changes(
         &self,
         cell: &mut HeldUpkeep<'_>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let mut left = self.frames() as u64;
-        let is_short = || !is_there() && self.is_short_of_bytes(Stage::Reclaim);
+        let is_short = || {
+            let is_short_of_some = self.is_short_of_bytes(Stage::Reclaim) || self.is_nearly_full();
+            !is_there() && is_short_of_some
+        };
         while left > 0 && is_short() && !self.log_is_short(Stage::WriteHome) {
             let moved = self.move_to_log(cell, Movable::Changes)?;
             if moved == 0 {
@@ -403,6 +407,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.free_in_memory(cell, Frees::Rings)?;
             // Their places before.
             self.free_in_memory(cell, Frees::Slots)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all changes that are in the rings now into the disk-side log, as long as there is room
+    /// in that.
+    fn move_all(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        while left > 0 && !self.log_is_short(Stage::WriteHome) {
+            let moved = self.move_to_log(cell, Movable::Changes)?;
+            if moved == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(moved);
+            cell.let_others_first().map_err(|_| self.poisoned())?;
         }
         Ok(())
     }
@@ -495,6 +514,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.free_in_memory(cell, Frees::Rings)
     }
 
+    /// Frees the slots of superseded versions.
+    pub(super) fn free_superseded(&self, cell: &mut UpkeepCell) -> Result<FoldReport, Error> {
+        self.free_in_memory(cell, Frees::Slots)
+    }
+
     /// Frees what needs no write home.
     fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<FoldReport, Error> {
         self.check_not_failed()?;
@@ -572,9 +596,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     fn is_short_of_frames(&self) -> bool {
+        self.wants_free_frames() && self.is_nearly_full()
+    }
+
+    /// Whether a share of the index has few frames left.
+    fn is_nearly_full(&self) -> bool {
         let is_nearly_full =
             |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
-        self.wants_free_frames() && self.shares.iter().any(|share| is_nearly_full(share))
+        self.shares.iter().any(|share| is_nearly_full(share))
     }
 
     /// Makes room where a threshold is crossed. It is for hosts that have no thread for this.

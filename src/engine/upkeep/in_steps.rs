@@ -62,6 +62,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
     /// device where that is enough, or else by writing home.
     pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        if self.relogs {
+            let is_there = || is_there(Stage::WriteHome);
+            self.with_upkeep_first(|cell| self.make_room_in_memory(cell, is_there))?;
+            if is_there() {
+                return Ok(());
+            }
+        }
         // What lies in the disk-side log comes free by segments.
         if self.common.geometry.lane_log_blocks == 0 {
             // Others may take what comes free. The steps are enough if none does.

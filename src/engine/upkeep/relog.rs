@@ -7,7 +7,7 @@
 //! RL1. A copy behind the tail takes ring space too. It is made only where it takes at most half of
 //!      what comes free. So a byte that a commit stores is copied once at most, on average.
 //! RL2. A copy in a slot takes no ring space. It is made only as long as the slots beyond the
-//!      threshold last, so that none goes home for it.
+//!      threshold of writing home last, so that none goes home for it.
 //! RL3. A copy is a transaction of what is committed already, as in
 //!      [`move_to_log`](crate::engine::upkeep::move_to_log). What is to be copied is found without
 //!      the blocks, and looked at again with each block in hand. The upkeep waits for no block:
@@ -37,34 +37,50 @@ enum Newest {
 }
 
 /// The most blocks that one copy takes along.
-const COPIED_MAX: usize = 256;
+const COPIED_MAX: usize = 1024;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Lets the heads of the lanes that are short of bytes go on, as far as copies are worth it.
+    /// Frees what can be freed without the device, for a transaction that needs room.
+    pub(super) fn make_room_in_memory(
+        &self,
+        cell: &mut UpkeepCell,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        if is_there() || cell.in_vain == Some(self.readable()) {
+            return Ok(());
+        }
+        if self.common.geometry.lane_places() > 0 {
+            self.fold_rings(cell)?;
+            if !is_there() {
+                self.free_superseded(cell)?;
+            }
+        }
+        self.relog(cell, is_there)
+    }
+
+    /// Lets heads go on, as far as copies are worth it: those of the fullest lanes first.
     pub(super) fn relog(
         &self,
         cell: &mut UpkeepCell,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        if !self.relogs {
+        if !self.relogs || is_there() {
             return Ok(());
         }
-        let wanted = self.levels.of(Stage::Reclaim).bytes;
-        for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
-            let is_short = || self.lane(lane).unreserved.left() < wanted;
-            while !is_there() && is_short() && self.relog_once(cell, lane)? {}
+        let mut lanes: Vec<_> = (0..self.common.geometry.lanes).map(LaneNumber).collect();
+        lanes.sort_by_key(|lane| self.lane(*lane).unreserved.left());
+        for lane in lanes {
+            while !is_there() && self.relog_once(cell, lane)? {}
         }
         Ok(())
     }
 
     /// Where copies go that one lane makes room with, and how many there may be.
-    fn copies_of(&self, cell: &UpkeepCell, lane: LaneNumber) -> (Goes, usize) {
-        let images = cell.blocks.len() / self.common.block_bytes();
-        let most = images.min(cell.batch.len()).min(COPIED_MAX);
-        let kept = self.levels.of(Stage::Reclaim).slots;
+    fn copies_of(&self, lane: LaneNumber) -> (Goes, usize) {
+        let kept = self.levels.of(Stage::WriteHome).slots;
         let spare = self.lane(lane).unreserved_slots.left().saturating_sub(kept);
-        match usize::try_from(spare).unwrap_or(usize::MAX).min(most) {
-            0 => (Goes::IntoRecord, most),
+        match usize::try_from(spare).unwrap_or(usize::MAX).min(COPIED_MAX) {
+            0 => (Goes::IntoRecord, COPIED_MAX),
             most => (Goes::ToSlots, most),
         }
     }
@@ -73,13 +89,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn relog_once(&self, cell: &mut UpkeepCell, lane: LaneNumber) -> Result<bool, Error> {
         self.check_not_failed()?;
         // 1. What is to be copied.
-        let (goes, most) = self.copies_of(cell, lane);
-        let kept = self.kept_at(cell, lane, (goes, most))?;
-        let Some(Kept { blocks, .. }) = kept else { return Ok(false) };
-        let mut found: Vec<_> = cell.batch[..blocks].iter().map(Batched::block).collect();
-        found.sort_unstable();
+        let (goes, most) = self.copies_of(lane);
+        let Some(found) = self.kept_at(cell, lane, (goes, most))? else { return Ok(false) };
         // 2. The copy.
-        if !found.is_empty() && self.copy(cell, lane, &found, goes)? == 0 {
+        if !found.is_empty() && self.copy(lane, &found, goes)? == 0 {
             return Ok(false);
         }
         // 3. The head.
@@ -102,36 +115,38 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(report.freed_bytes > 0)
     }
 
-    /// Finds what keeps a head back.
+    /// Finds the blocks that keep a head back, in their order. `None` where copies are not worth
+    /// it.
     fn kept_at(
         &self,
         cell: &mut UpkeepCell,
         lane: LaneNumber,
         (goes, most): (Goes, usize),
-    ) -> Result<Option<Kept>, Error> {
-        let UpkeepCell { batch, front, payload, blocks, .. } = cell;
-        let (batch, waiting) = (&mut batch[..most], Waiting::in_memory(&mut []));
-        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+    ) -> Result<Option<Vec<BlockNumber>>, Error> {
+        let mut batch = vec![Batched::EMPTY; most];
+        let UpkeepCell { front, payload, blocks, .. } = cell;
+        let waiting = Waiting::in_memory(&mut []);
+        let mut scratch = HomeScratch { batch: &mut batch, front, payload, blocks, waiting };
         let state = self.lock_lane(self.lane(lane))?;
         let (common, shares) = (&self.common, &mut SharesOf(self));
         let kept = kept_at_head(common, &state.lane, shares, &mut scratch, goes);
         drop(state);
-        kept.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
+        let kept = kept.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+        Ok(kept.map(|Kept { blocks, .. }| {
+            let mut found: Vec<_> = batch[..blocks].iter().map(Batched::block).collect();
+            found.sort_unstable();
+            found
+        }))
     }
 
     /// Copies blocks that are free. Returns how many.
-    fn copy(
-        &self,
-        cell: &mut UpkeepCell,
-        lane: LaneNumber,
-        found: &[BlockNumber],
-        goes: Goes,
-    ) -> Result<u64, Error> {
+    fn copy(&self, lane: LaneNumber, found: &[BlockNumber], goes: Goes) -> Result<u64, Error> {
         let block_bytes = self.common.block_bytes();
         let mut seat = self.seats.sit();
         let age = seat.last_age();
         seat.work.lane = lane;
-        let mut images = cell.blocks.chunks_exact_mut(block_bytes);
+        let mut images = vec![0; found.len() * block_bytes];
+        let mut images = images.chunks_exact_mut(block_bytes);
         let mut operations = Vec::with_capacity(found.len());
         for block in found {
             let Some(image) = images.next() else { break };

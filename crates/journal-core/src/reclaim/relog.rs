@@ -27,9 +27,10 @@ use crate::commit::scheme::Common;
 use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
-    FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind, STAMP_BYTES,
-    evidence_check,
+    FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind,
+    STAMP_BYTES, evidence_check,
 };
+use crate::format::slot_entry::SLOT_FRAME_BYTES;
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::CheckpointReport;
@@ -46,7 +47,7 @@ use crate::ports::policy::Policy;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
 use crate::space::lane::{Goes, InLane, Lane, Names};
 use crate::space::part::record_front;
-use crate::units::{LaneNumber, Sequence, Stamp};
+use crate::units::{LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -97,6 +98,8 @@ struct Copies<'a> {
     count: usize,
     images: usize,
     names: Names,
+    /// How many there may be.
+    most: usize,
 }
 
 /// What a frame means to a head that wants to pass it.
@@ -154,7 +157,7 @@ impl Copies<'_> {
             Need::Stays => return false,
             Need::Copy { newest, is_discarded } => (newest, is_discarded),
         };
-        if self.count >= FRAMES_PER_PART.min(index.free_frames()) {
+        if self.count >= self.most.min(index.free_frames()) {
             return false;
         }
         let Some(place) = self.batch.get_mut(self.count) else { return false };
@@ -380,7 +383,8 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     scratch: &mut HomeScratch<'_>,
     goes: Goes,
 ) -> Result<Option<Plan>, JournalError> {
-    let leaves = matches!(goes, Goes::ToSlots | Goes::DataToLog);
+    // The owner's copy is one part.
+    let is_owners = goes == Goes::ByPolicy;
     let geometry = &common.geometry;
     let share = lane.capacity_bytes().checked_div(SHARE_OF_RING).unwrap_or(0);
     let limit = lane.free_bytes().min(share);
@@ -395,7 +399,8 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         lap: 0,
     };
     let batch = &mut *scratch.batch;
-    let mut copies = Copies { batch, count: 0, images: 0, names: Names::NONE };
+    let most = if is_owners { FRAMES_PER_PART } else { batch.len() };
+    let mut copies = Copies { batch, count: 0, images: 0, names: Names::NONE, most };
     let mut best: Option<Plan> = None;
     let mut at = lane.head;
     while at < lane.tail {
@@ -411,14 +416,18 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
             Err(IndexError::Medium(error)) => return Err(JournalError::Medium(error)),
             Err(IndexError::Full) => unreachable!("nothing is added"),
         };
-        let images = if leaves { 0 } else { copies.images };
-        let extent = extent_of(geometry, &copies.names, copies.count, images);
+        let extent = extent_of(geometry, &copies.names, copies.count, copies.images);
         let bytes = match (copies.count, extent) {
             (0, _) => 0,
+            (count, _) if !is_owners => {
+                let images = if goes == Goes::ToSlots { 0 } else { copies.images };
+                bytes_of_parts(geometry, count, images)
+            }
             (_, Some(extent)) => extent.total,
             (_, None) => u64::MAX,
         };
-        let front_fits = extent.is_some_and(|extent| extent.front <= reader.scratch.len());
+        let fits_front = |extent: Extent| extent.front <= reader.scratch.len();
+        let front_fits = !is_owners || extent.is_some_and(fits_front);
         if !fits || !front_fits || bytes > limit {
             break;
         }
@@ -429,6 +438,15 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
         }
     }
     Ok(best)
+}
+
+/// Bytes that a transaction of copies takes at most: its images, and for each frame what describes
+/// it, and names its slot.
+fn bytes_of_parts(geometry: &Geometry, frames: usize, images: usize) -> u64 {
+    let parts = frames.div_ceil(FRAMES_PER_PART).saturating_mul(3 * LINE_BYTES);
+    let described = frames.saturating_mul(FRAME_BYTES.saturating_add(SLOT_FRAME_BYTES));
+    let images = images.saturating_mul(geometry.block_size.bytes());
+    parts.saturating_add(described).saturating_add(images) as u64
 }
 
 /// Builds the front of a copy record in `scratch`, all but its large check.

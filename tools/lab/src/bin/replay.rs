@@ -21,6 +21,7 @@ use core::error::Error;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
@@ -36,7 +37,7 @@ use lab::trace::{Trace, writer};
 use sim_disk::Mutator;
 
 const ROOM: Room =
-    Room { nvm_bytes: 32 << 20, log_blocks: 1 << 15, segment_blocks: 64, index_frames: None };
+    Room { nvm_bytes: 32 << 20, log_blocks: 1 << 15, segment_blocks: 64, index_frames: 1 << 20 };
 /// Threads that commit beside each other.
 const THREADS_MAX: usize = 4;
 const PLAN: Plan = Plan { crashes: 40, seed: 1, shown: 4 };
@@ -56,9 +57,9 @@ struct Arguments {
     /// Blocks of a segment of it.
     #[arg(long, value_name = "N", default_value_t = ROOM.segment_blocks)]
     segment_blocks: u32,
-    /// Frames that the index has room for, where that is not the journal's default.
-    #[arg(long, value_name = "N")]
-    index_frames: Option<usize>,
+    /// Frames that the index has room for.
+    #[arg(long, value_name = "N", default_value_t = ROOM.index_frames)]
+    index_frames: usize,
     /// Crashes for each trace and policy.
     #[arg(long, value_name = "N", default_value_t = PLAN.crashes)]
     crashes: u64,
@@ -123,12 +124,10 @@ fn work() -> Result<bool, Box<dyn Error>> {
         std::fs::write(sample, writer::Sample::file())?;
         return Ok(true);
     }
-    let mut sections = Vec::new();
-    for file in &arguments.files {
-        let section = section(file, &arguments)?;
+    let sections = sections(&arguments)?;
+    for section in &sections {
         let text = if arguments.json { section.json().to_string() } else { section.plain() };
         println!("{text}");
-        sections.push(section);
     }
     let beside = beside(&arguments)?;
     if let Some(results) = &arguments.results {
@@ -139,6 +138,20 @@ fn work() -> Result<bool, Box<dyn Error>> {
         }
     }
     Ok(sections.iter().all(Section::holds))
+}
+
+/// Every trace under all policies, a thread for each trace.
+fn sections(arguments: &Arguments) -> Result<Vec<Section>, Box<dyn Error>> {
+    thread::scope(|scope| {
+        let of_file = |file| move || section(file, arguments).map_err(|error| error.to_string());
+        let threads = arguments.files.iter().map(|file| scope.spawn(of_file(file)));
+        let threads: Vec<_> = threads.collect();
+        let sections = threads.into_iter().map(|thread| match thread.join() {
+            Ok(section) => section.map_err(Into::into),
+            Err(_) => Err("a thread panicked".into()),
+        });
+        sections.collect()
+    })
 }
 
 /// The shortest of several traces, committed by a thread each, under every policy that does one
@@ -170,6 +183,7 @@ fn command(arguments: &Arguments) -> String {
     let (Plan { crashes, seed, .. }, room) = (arguments.plan(), arguments.room());
     let numbers = [
         ("--nvm-bytes", room.nvm_bytes, ROOM.nvm_bytes),
+        ("--index-frames", room.index_frames as u64, ROOM.index_frames as u64),
         ("--log-blocks", room.log_blocks.into(), ROOM.log_blocks.into()),
         ("--segment-blocks", room.segment_blocks.into(), ROOM.segment_blocks.into()),
         ("--crashes", crashes, PLAN.crashes),

@@ -78,8 +78,8 @@ pub fn moves(old: &[u8], new: &[u8]) -> u64 {
 }
 
 /// Two-level logging: the sub-blocks that change, behind their bitmap; of data of which more than
-/// half of them do, nothing but a block of the log. Of an appended block those that are not zero,
-/// if they are fewer.
+/// half of them do, nothing but a block of the log. Of an appended block those that are not zero:
+/// nobody keeps what it held.
 #[derive(Debug)]
 pub struct SubBlocks;
 
@@ -88,14 +88,12 @@ const SUB_BLOCK_BYTES: usize = 128;
 impl Bound for SubBlocks {
     fn cost(&mut self, changed: &Changed<'_>) -> Cost {
         let Changed { old, new, is_data, is_append, .. } = *changed;
-        let (mut count, _) = units(old, new, SUB_BLOCK_BYTES);
-        if count == 0 {
+        if !is_append && *old == **new {
             return Cost::NOTHING;
         }
         let zeroes = vec![0; new.len()];
-        let (not_zero, _) = units(&zeroes, new, SUB_BLOCK_BYTES);
-        let old = if is_append && not_zero < count { &zeroes[..] } else { old };
-        count = if is_append { count.min(not_zero) } else { count };
+        let old = if is_append { &zeroes[..] } else { old };
+        let (count, _) = units(old, new, SUB_BLOCK_BYTES);
         if is_data && count as usize * 2 > new.len().div_ceil(SUB_BLOCK_BYTES) {
             return Cost::LOGGED;
         }
@@ -105,7 +103,7 @@ impl Bound for SubBlocks {
 
 /// Delta journaling: where less than a quarter of the bits differ, or more than three, the shortest
 /// of runs, words and compressed XOR (copies too, where those are asked for); a block of the log
-/// otherwise, and where that is not shorter than the block.
+/// otherwise, where that is not shorter than the block, and for an appended block.
 #[derive(Debug)]
 pub struct Compressed {
     pub with_moves: bool,
@@ -113,7 +111,10 @@ pub struct Compressed {
 
 impl Bound for Compressed {
     fn cost(&mut self, changed: &Changed<'_>) -> Cost {
-        let Changed { old, new, .. } = *changed;
+        let Changed { old, new, is_append, .. } = *changed;
+        if is_append {
+            return Cost::LOGGED;
+        }
         let (bits, quarter) = (differing_bits(old, new), new.len() as u64 * 2);
         let stream = match bits {
             0 => return Cost::NOTHING,
@@ -132,14 +133,16 @@ impl Bound for Compressed {
     }
 }
 
-/// The smallest of byte runs, compressed XOR and copies; the block where that is no longer.
+/// The smallest of byte runs, compressed XOR and copies; the block where that is no longer, and
+/// where it is appended.
 #[derive(Debug)]
 pub struct Smallest;
 
 impl Bound for Smallest {
     fn cost(&mut self, changed: &Changed<'_>) -> Cost {
-        let Changed { old, new, .. } = *changed;
-        Cost::together(Overwrites::of(old, new).smallest)
+        let Changed { old, new, is_append, .. } = *changed;
+        let whole = new.len() as u64;
+        Cost::together(if is_append { whole } else { Overwrites::of(old, new).smallest })
     }
 }
 

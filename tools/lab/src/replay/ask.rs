@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::replay::crash::Witness;
 use crate::trace::{Header, State};
@@ -47,6 +48,9 @@ impl Tool {
     }
 }
 
+/// How many there were in this process.
+static ASKERS: AtomicU64 = AtomicU64::new(0);
+
 /// Asks one of them, in a folder of its own.
 pub struct Asker {
     tool: Tool,
@@ -60,7 +64,8 @@ impl Asker {
     /// `None` where the tool is not installed.
     pub fn new(tool: Tool) -> io::Result<Option<Self>> {
         let Some(program) = tool.program() else { return Ok(None) };
-        let name = format!("nvm-journal-replay-{}", std::process::id());
+        let number = ASKERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nvm-journal-replay-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder)?;
         Ok(Some(Self { tool, program, folder, failed: None }))

@@ -56,6 +56,9 @@ pub struct Known {
     pub traces: Traces,
     pub role: Role,
     pub coding: Coding,
+    /// From which shares on room is made in the memory, and blocks go home, where that is not as
+    /// the policy wishes.
+    pub thresholds: Option<(u8, u8)>,
 }
 
 impl Known {
@@ -83,6 +86,7 @@ const FULL_BLOCK: Known = Known {
     traces: Traces::All,
     role: Role::Fixed,
     coding: Coding::Nothing,
+    thresholds: None,
 };
 
 const BYTE_DELTA: Known = Known {
@@ -143,7 +147,13 @@ pub const ALL: &[Known] = &[
         coding: Coding::Nothing,
         ..BYTE_DELTA
     },
-    Known { name: "lcow", policy: || DynPolicy::new(Lcow::new()), ..FULL_BLOCK },
+    Known {
+        name: "lcow",
+        policy: || DynPolicy::new(Lcow::new()),
+        // Metadata leaves the ring for slots while there is room for the largest transactions.
+        thresholds: Some((128, 224)),
+        ..FULL_BLOCK
+    },
     Known {
         name: "compressed-delta",
         policy: || DynPolicy::new(CompressedDelta::new().kernels(NativeKernels::detect())),

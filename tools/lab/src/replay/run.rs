@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::io::Read;
 
 use adaptive::Form;
-use journal_core::policy::{Change, Class, Kind, Update};
+use journal_core::policy::{Change, Class, Kind, Thresholds, Update};
 use journal_core::units::LINE_BYTES;
 use journal_core::{BlockDevice as _, BlockNumber, Durability, Operation};
 use nvm_journal::{Error, Options, Region, Stats};
@@ -231,7 +231,7 @@ pub struct Room {
     pub log_blocks: u32,
     pub segment_blocks: u32,
     /// Frames in the index.
-    pub index_frames: Option<usize>,
+    pub index_frames: usize,
 }
 
 impl Room {
@@ -241,10 +241,10 @@ impl Room {
         if known.has_log() {
             options = options.lane_log_blocks(self.log_blocks).segment_blocks(self.segment_blocks);
         }
-        match self.index_frames {
-            Some(frames) => options.index_frames(frames),
-            None => options,
+        if let Some((reclaim_at, checkpoint_at)) = known.thresholds {
+            options = options.thresholds(Thresholds::new(reclaim_at, checkpoint_at));
         }
+        options.index_frames(self.index_frames)
     }
 }
 

@@ -92,6 +92,7 @@ pub fn together<R: Read + Send>(
     let mut options = any_options((known.policy)(), journal_core::NoHook)
         .lanes(lanes)
         .relogs(true)
+        .index_frames(room.index_frames)
         .background_checkpoint(true);
     if known.has_log() {
         options = options.lane_log_blocks(room.log_blocks).segment_blocks(room.segment_blocks);

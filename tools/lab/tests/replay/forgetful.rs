@@ -3,7 +3,8 @@
 use journal_core::policy::{ApplyError, Encoder, Placement, Update};
 use journal_core::{Policy, PolicyId};
 
-use lab::replay::policies::{ALL, Chosen, Known};
+use lab::erased::DynPolicy;
+use lab::replay::policies::{ALL, Known};
 
 struct Forgetful;
 
@@ -22,4 +23,4 @@ impl Policy for Forgetful {
 }
 
 pub(crate) const FORGETFUL: Known =
-    Known { name: "forgetful", policy: Chosen(&Forgetful), ..ALL[0] };
+    Known { name: "forgetful", policy: || DynPolicy::new(Forgetful), ..ALL[0] };

@@ -8,6 +8,7 @@ mod deltas_cost;
 mod figures;
 mod files;
 mod forgetful;
+mod promise;
 mod rules;
 mod tables;
 
