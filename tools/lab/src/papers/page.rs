@@ -158,7 +158,8 @@ impl Wanted<'_> {
             GATES,
             "No figure of a policy counts where a gate of its baselines is out.\n\n\
              - HasFS Table 2, ordered and writeback: what fits under the dirty limit (15 % of \
-             memory, 614,000 blocks at k = 1) is nearly all that is written in 30 s. The drive adds \
+             memory, 614,000 blocks at k = 1) is nearly all that is written in 30 s. The drive \
+             adds \
              some 350 blocks a second. So no stall of the drive can show here, and the paper's \
              must have another cause.\n\
              - An fsync without a journal ends when the drive has taken the blocks, in the kernels \
@@ -182,7 +183,8 @@ impl Wanted<'_> {
         let mut section = Section::new(
             "two-level",
             TWO_LEVEL,
-            "SQLite's processor time is what makes the baseline as fast as the paper's. The paper's \
+            "SQLite's processor time is what makes the baseline as fast as the paper's. The \
+            paper's \
              baseline is F2FS, which appends data and node blocks to logs of their own (Lee and \
              others, FAST 2015). Beside it stands a store with one log of both.\n",
         );
@@ -215,19 +217,27 @@ impl Wanted<'_> {
         let mut section = Section::new(
             "fgm",
             FGM,
-            "- FGM 11a with a sync of the data's disk: each fsync waits for a turn of that disk too. \
-             The paper's kernel (2.6.34) commits to another medium without that sync. So do the rows \
+            "- FGM 11a with a sync of the data's disk: each fsync waits for a turn of that disk \
+            too. \
+             The paper's kernel (2.6.34) commits to another medium without that sync. So do the \
+             rows \
              \"taken, not synced\". Their drive takes too much: its cache is bounded by requests, \
              which merge up to 1 MiB, and not by its 64 MB.\n\
              - FGM 11a on NVM: a few blocks copied into DRAM are microseconds of each fsync, so \
              there is nothing to win.\n\
-             - FGM 10a and 12a: the disk may tear a block, so a checkpoint goes through the shield, \
-             1,024 blocks at a time with a sync behind each. A block then takes 1.0 to 1.1 ms on its \
+             - FGM 10a and 12a: the disk may tear a block, so a checkpoint goes through the \
+             shield, \
+             1,024 blocks at a time with a sync behind each. A block then takes 1.0 to 1.1 ms on \
+             its \
              way home. On a disk that never tears one, 24,000 go in one sweep, and a block takes \
-             0.3 to 0.4 ms: the rows \"no block is ever torn\". There postmark wins by more than the \
+             0.3 to 0.4 ms: the rows \"no block is ever torn\". There postmark wins by more than \
+             the \
              paper's. Fileserver does not: since inodes lie close together, the ordered journal \
              writes few blocks of metadata home too.\n\
-             - FGM 13, varmail: an fsync commits long before a TxnInfo is full.\n",
+             - FGM 13, varmail: an fsync commits long before a TxnInfo is full.\n\
+             - FGM 14, fileserver: at k = 16 the timer (5 s / 16) commits before a list of 128 \
+             KiB is \
+             full. At k = 4 the row has - 98.6 %.\n",
         );
         let scale = self.scale(AT_PAPERS_SIZE);
         section.rows = self.part("fgm-throughput", || fgm::figures_9_to_12(scale))?;
@@ -255,19 +265,24 @@ impl Wanted<'_> {
         let mut section = Section::new(
             "njs",
             NJS,
-            "- \"Stands still\": a tick before each commit acts on the policy's thresholds, at three \
+            "- \"Stands still\": a tick before each commit acts on the policy's thresholds, at \
+            three \
              quarters as in the paper, and every thread waits for it. \"In the background\": such \
              ticks beside the threads.\n\
-             - Appends go home inside the commit, with one sync for each record. Sequential writes, \
+             - Appends go home inside the commit, with one sync for each record. Sequential \
+             writes, \
              postmark and fileserver are out by that: until a record is stored, a whole block is \
-             reserved in the ring for each appended one. The ring is a quarter of the memory, so it \
+             reserved in the ring for each appended one. The ring is a quarter of the memory, so \
+             it \
              runs short. Then records are small (1,697 for 609 commits), and room is made by many \
              steps of few blocks with a sync each (322 for 986 blocks).\n\
              - Re-write: both write the same 8 GB to the same disk.\n\
-             - NJS 9a: regions of 16 MB are written three times each, before the next one. The third \
+             - NJS 9a: regions of 16 MB are written three times each, before the next one. The \
+             third \
              pass is the first that finds an older version beside the newest, so a third of the \
              writes can gain.\n\
-             - NJS 10, the row without a delayed checkpoint: nothing is reclaimed ahead, and a commit \
+             - NJS 10, the row without a delayed checkpoint: nothing is reclaimed ahead, and a \
+             commit \
              that finds no room writes the oldest blocks home, 64 at a time.\n",
         );
         let (scale, settings) = (self.scale(AT_PAPERS_SIZE), self.scale(OF_NJS_SETTINGS));
@@ -286,9 +301,11 @@ impl Wanted<'_> {
         let mut section = Section::new(
             "hasfs",
             HASFS,
-            "- One cache as large as the slots has what was read and what was written, by last use. \
+            "- One cache as large as the slots has what was read and what was written, by last \
+            use. \
              So the journal's own clean slots are off: they would count the same blocks twice.\n\
-             - Room is made by ticks beside the threads, from seven eighths on, in batches of 128 MB \
+             - Room is made by ticks beside the threads, from seven eighths on, in batches of 128 \
+             MB \
              at k = 1.\n\
              - HDD, webserver and webproxy: the threads read, and nothing differs.\n\
              - HasFS 8, sequential: our host stores 64 lines of 200 ns a page, and that is all it \
@@ -296,10 +313,13 @@ impl Wanted<'_> {
              the drive at 150 MB/s, which was chosen with this figure in view.\n\
              - Varmail beside a journal of 1 GB in memory: the paper says that its checkpoints are \
              rare. In a run that fills the journal four times they are not, and the threads stand \
-             still for them. The band is for a run that ends before the first one. There the two are \
+             still for them. The band is for a run that ends before the first one. There the two \
+             are \
              level: both wait for reads, and for little else.\n\
-             - Table 4: the paper writes pages home and leaves metadata out; so its figures are to be \
-             compared with the pages alone. Webproxy has the most metadata, in one large directory.\n",
+             - Table 4: the paper writes pages home and leaves metadata out; so its figures are \
+             to be \
+             compared with the pages alone. Webproxy has the most metadata, in one large \
+             directory.\n",
         );
         let (scale, short) = (self.scale(OF_HASFS), self.scale(OF_TODAY));
         let small = self.scale(AT_PAPERS_SIZE);
