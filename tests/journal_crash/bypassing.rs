@@ -1,5 +1,5 @@
-//! Staged and gathered transactions whose lane has too little room: their data goes to the disk-side
-//! log, and nothing is written home for them.
+//! Staged and gathered transactions whose lane has too little room: their data goes to the
+//! disk-side log, and nothing is written home for them.
 //!
 //! Each transaction changes half of a block or two, so that its record would be long. They come one
 //! after the other, so what a crash leaves has to be one of the states between them.

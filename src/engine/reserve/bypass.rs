@@ -64,8 +64,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && self.keeps(Rule::StagedBypass)
     }
 
-    /// Bytes of a lane that only transactions take whose data goes to the log; zero where none does.
-    /// So they find some while others have reserved more than they will take.
+    /// Bytes of a lane that only transactions take whose data goes to the log; zero where none
+    /// does. So they find some while others have reserved more than they will take.
     #[inline]
     pub(crate) fn kept_to_bypass(&self) -> u64 {
         if self.may_bypass() { self.common.geometry.lane_bytes / KEPT_SHARE } else { 0 }
