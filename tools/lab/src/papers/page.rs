@@ -64,6 +64,8 @@ const TRUST_TEXT: &str = "\
   were settled while the gates were being looked at. Where the ring lies alone moves some gates in
   and out of their bands.
 - A section may have been written by a run of its own (`--figure`), as the others were left.
+- Bypassing under `two-level` and `adaptive` has changed since these runs: rows with little
+  memory may move.
 ";
 
 const HEAD: &str = "\
