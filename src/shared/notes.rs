@@ -4,22 +4,15 @@
 //! NT2. The stamp of a record with a note is above those of all such records that were begun before
 //!      it. So the note of the highest stamp is the newest, and no two have one stamp.
 
-use journal_core::JournalError;
-use journal_core::policy::Policy;
 use journal_core::units::Stamp;
 
-use crate::error::Error;
-use crate::machine::Machine;
-use crate::shared::Shared;
-use crate::shared::lending::LanesOf;
-use crate::staging::work::Work;
 use crate::threads::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// What is known of notes.
 #[derive(Debug)]
 pub(crate) struct Notes {
     /// Whether records may have some.
-    has_begun: AtomicBool,
+    pub(crate) has_begun: AtomicBool,
     /// The highest stamp of a record that has one, since the journal was opened. Earlier ones are
     /// below all stamps of now.
     last: AtomicU64,
@@ -38,40 +31,5 @@ impl Notes {
         let raise = |last| Some(above(last));
         let before = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, raise);
         Stamp(above(before.unwrap_or_else(|last| last)))
-    }
-}
-
-impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Makes sure that records may have notes (NT1).
-    #[inline]
-    pub(crate) fn see_to_notes(&self) -> Result<(), Error> {
-        if self.notes.has_begun.load(Ordering::Acquire) { Ok(()) } else { self.begin_notes() }
-    }
-
-    #[cold]
-    fn begin_notes(&self) -> Result<(), Error> {
-        self.check_not_failed()?;
-        self.watched(|| {
-            let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
-            match home.begin_notes(&self.common, &mut LanesOf(self)) {
-                Ok(()) => {
-                    self.notes.has_begun.store(true, Ordering::Release);
-                    Ok(())
-                }
-                Err(error @ JournalError::Geometry(_)) => Err(error.into()),
-                Err(error) => {
-                    self.fail_of(error.into());
-                    Err(error.into())
-                }
-            }
-        })
-    }
-
-    /// Has a transaction that is about to commit carry a note, if it has one.
-    #[inline]
-    pub(crate) fn take_note(&self, work: &mut Work, note: Option<[u64; 2]>) {
-        if note.is_some() {
-            work.names.set_note(note);
-        }
     }
 }

@@ -3,4 +3,5 @@
 pub(crate) mod checkpoint;
 mod in_steps;
 pub(crate) mod move_to_log;
+mod notes;
 mod relog;

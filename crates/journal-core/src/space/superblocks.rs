@@ -370,10 +370,13 @@ impl Superblock {
     }
 }
 
+/// Bytes of a kept note before its check.
+const KEPT_NOTE_CONTENT: usize = size_of::<KeptNote>() - CHECK_BYTES;
+
 impl KeptNote {
     /// What its check has to be, behind a superblock with this check.
     fn right_check(&self, superblock: u64, kernels: &impl Kernels) -> u64 {
-        let (content, _) = self.as_bytes().split_at(size_of::<Self>() - CHECK_BYTES);
+        let (content, _) = self.as_bytes().split_at(KEPT_NOTE_CONTENT);
         kernels.crc64(superblock, content)
     }
 }

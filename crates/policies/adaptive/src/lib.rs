@@ -92,7 +92,7 @@ impl Settings {
         Self { medium, ..self }
     }
 
-    /// A persistent memory that takes in another line in so many nanoseconds, as
+    /// A persistent memory that takes this number of nanoseconds for another line.
     /// `Calibration::line_nanos` of `nvm-journal-pmem-sys` measures it.
     #[must_use]
     pub const fn line_nanos(self, line_ns: u32) -> Self {

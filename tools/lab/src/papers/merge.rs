@@ -71,7 +71,7 @@ impl<'a> Part<'a> {
             return Self { title: newer.title, lines: lines.collect() };
         }
         let first = old.iter().position(is_new).unwrap_or(old.len());
-        let kept = |line: &&&str| !is_new(*line);
+        let kept = |line: &&&str| !is_new(line);
         let before = old[..first].iter().filter(kept).copied();
         let after = old[first..].iter().filter(kept).copied();
         let rows: Vec<_> = before.chain(new).chain(after).collect();

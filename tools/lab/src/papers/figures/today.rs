@@ -96,12 +96,12 @@ const POLICIES: [fn(&Clock) -> HostPolicy; 6] =
 
 /// What the store does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum Job {
     Mail,
     Pages,
 }
 
-impl Work {
+impl Job {
     const ALL: [Self; 2] = [Self::Mail, Self::Pages];
     /// Blocks of the file of pages, and pages between two fsyncs.
     const FILE_BLOCKS: u64 = 64 << 8;
@@ -162,7 +162,7 @@ impl Work {
 /// What the policies came to on a pair of media.
 struct Measured {
     media: &'static str,
-    work: Work,
+    work: Job,
     per_second: Vec<f64>,
 }
 
@@ -193,7 +193,7 @@ impl Measured {
 pub fn tables(scale: u64) -> Result<(String, String), Failure> {
     let mut all = Vec::new();
     for Pair { name: media, memory, medium, adaptive, disk_log } in PAIRS {
-        for work in Work::ALL {
+        for work in Job::ALL {
             let mut per_second = Vec::new();
             for policy in POLICIES.into_iter().chain([adaptive]) {
                 let kept = Kept::Nvm(InNvm {
