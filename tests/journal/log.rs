@@ -420,6 +420,37 @@ fn a_bypassing_transaction_may_change_its_mind() {
     journal.checkpoint().expect("writes home");
 }
 
+/// A block that was discarded keeps what was said of it, and a later patch makes it that again.
+#[test]
+fn a_bypassing_transaction_reserves_for_what_blocks_will_be() {
+    for is_gathered in [false, true] {
+        let files = Files::new(&format!("log-said-{is_gathered}"));
+        let journal = bypassing(&files, Mutator::new());
+        fill(&journal, false, 1);
+        let image = vec![3; BLOCK];
+        for round in 0..12_u8 {
+            let first = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+                tx.write_metadata(block(1), &image)?;
+                if is_gathered { Ok(()) } else { tx.discard(block(1)) }
+            };
+            let then = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+                (2..=9).try_for_each(|number| tx.write(block(number), &image))?;
+                tx.write_at(block(1), 5, &[round; 40])
+            };
+            if is_gathered {
+                journal.transact_gathered(first).expect("gathers");
+                journal.transact_gathered(then).expect("gathers");
+                journal.sync().expect("commits");
+            } else {
+                journal.transact(|tx| first(tx).and_then(|()| then(tx))).expect("commits");
+            }
+            let mut found = vec![0; BLOCK];
+            journal.read(block(1), &mut found).expect("reads");
+            assert_eq!(found[5..45], [round; 40]);
+        }
+    }
+}
+
 /// The sub-block is in each payload, so that a journal is opened with any.
 #[test]
 fn a_journal_is_opened_with_other_sub_blocks() {

@@ -130,6 +130,54 @@ fn every_policy_keeps_notes_over_closes_and_opens() {
     }
 }
 
+/// What was gathered with a note before counts before, though nothing else joins the two.
+#[test]
+fn a_note_is_newer_than_those_that_were_gathered_before() {
+    let facts = DeviceFacts::new(64, Overwrite::MayLeaveGarbage);
+    let disk = DiskImage::blank(BlockSize::DEFAULT, 64, facts);
+    let world = World::boot(Image::blank(1 << 20).with_disk(disk), Model::Torn8);
+    let (nvm, disk) = lab::erased::of_world(&world);
+    let journal: DynJournal = Journal::format(nvm, disk, &options().lanes(2)).expect("formats");
+    let gathered = journal.transact_gathered(|tx| {
+        tx.note([1, 1])?;
+        tx.write(block(1), &[1; BLOCK])
+    });
+    gathered.expect("gathers");
+    noted(&journal, 2, [2, 2]);
+    journal.sync().expect("commits");
+    drop(journal);
+    let (nvm, disk) = lab::erased::of_world(&world);
+    let journal: DynJournal = Journal::open(nvm, disk, &options()).expect("opens");
+    assert_eq!(journal.recovery().note, Some([2, 2]));
+}
+
+/// No two records have one stamp that have notes, whatever threads and lanes they are of.
+#[test]
+fn notes_of_threads_have_stamps_of_their_own() {
+    let files = Files::new("noted-threads");
+    let journal = Journal::format(any_memory(16 << 20), files.any_disk(), &options().lanes(4));
+    let journal: DynJournal = journal.expect("formats");
+    let stamps: Vec<_> = std::thread::scope(|scope| {
+        let threads = (0..4_u64).map(|thread| {
+            let journal = &journal;
+            scope.spawn(move || {
+                (0..500_u64)
+                    .map(|round| {
+                        let mut tx = journal.begin().expect("begins");
+                        tx.note([thread, round]).expect("may have notes");
+                        tx.write_at(block(thread), 0, &round.to_le_bytes()).expect("fits");
+                        tx.commit().expect("commits").expect("changes something").stamp
+                    })
+                    .collect::<Vec<_>>()
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("ends")).collect()
+    });
+    let apart: std::collections::BTreeSet<_> = stamps.iter().map(|stamp| stamp.raw()).collect();
+    assert_eq!(apart.len(), stamps.len());
+}
+
 /// A journal that was formatted before there were notes has none until the first is given. Where
 /// the superblock has no room for one, that is an error, and everything else goes on.
 #[test]
