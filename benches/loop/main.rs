@@ -19,6 +19,8 @@ mod user;
 
 use lab::bench::{Asked, print_load, print_machine};
 
+type Table = fn(Asked);
+
 fn main() {
     let asked = Asked::of_arguments();
     if asked == Asked::List {
@@ -26,7 +28,7 @@ fn main() {
     }
     print_machine();
     println!("medium: plain memory, {} MiB; blocks of 4 KiB\n", user::NVM_BYTES >> 20);
-    let tables: [(&str, fn(Asked)); 5] = [
+    let tables: [(&str, Table); 5] = [
         ("ways", tables::ways),
         ("sets", tables::sets),
         ("threads", tables::threads),

@@ -173,7 +173,8 @@ fn a_failed_open_gives_its_partners_back_whatever_the_reason() {
         made
     };
     let void = [&b"nvmjvoid"[..], &made[8..]].concat();
-    let cases: [(&str, Vec<u8>, fn(&OpenError) -> bool); 8] = [
+    type IsIt = fn(&OpenError) -> bool;
+    let cases: [(&str, Vec<u8>, IsIt); 8] = [
         ("nothing", vec![0; 1 << 20], |error| matches!(error, Superblock(NotAJournal))),
         ("void", void, |error| matches!(error, Superblock(Unfinished))),
         ("corrupt", flipped(&[100, unit + 100]), |error| matches!(error, Superblock(Corrupt))),

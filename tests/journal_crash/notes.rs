@@ -70,7 +70,7 @@ impl Notes {
             let (mut blocks, mut note) = states[states.len() - 1];
             match step {
                 Noted(_, block, _) => {
-                    (blocks[*block], note) = (number as u8, Some(note_of(number)))
+                    (blocks[*block], note) = (number as u8, Some(note_of(number)));
                 }
                 Plain(_, block) => blocks[*block] = number as u8,
                 Sync | Checkpoint | Rings | Reopen => {}

@@ -158,7 +158,7 @@ const HOUSES: [House; 16] = [
             ("bench", &[]),
             ("trace", &[]),
             ("bounds", &["trace"]),
-            ("replay", &["bounds", "trace", "whole_slots"]),
+            ("replay", &["bounds", "erased", "trace", "whole_slots"]),
             ("core_crash", &[]),
             ("known_bugs", &["core_crash"]),
             ("engines", &[]),

@@ -10,8 +10,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use journal_core::units::{LINE_BYTES, WORD_BYTES};
 
-use crate::replay::count::Place;
 use crate::trace::Image;
+
+/// Where the content of a committed block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the record, whole; or nowhere.
+    Elsewhere,
+    /// In the record, as far as it differs: a number of bytes, of which this is the first.
+    Encoded {
+        first: u8,
+        bytes: u64,
+    },
+    /// In this slot, which was written whole or where it differs.
+    Slot {
+        number: u64,
+        is_whole: bool,
+    },
+    Log,
+    /// Home, before the record.
+    Home,
+}
 
 /// A block before and after an update.
 #[derive(Clone, Copy, Debug)]

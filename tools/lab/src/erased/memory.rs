@@ -51,6 +51,10 @@ impl PmemRead for DynPmem {
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
         self.0.read_into(at, into)
     }
+
+    fn prefetch(&self, at: Offset, len: usize) {
+        self.0.prefetch(at, len);
+    }
 }
 
 impl Pmem for DynPmem {
@@ -122,5 +126,9 @@ impl PmemRead for DynReader {
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
         self.0.read_into(at, into)
+    }
+
+    fn prefetch(&self, at: Offset, len: usize) {
+        self.0.prefetch(at, len);
     }
 }

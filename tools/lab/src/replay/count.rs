@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use journal_core::units::LINE_BYTES;
 use journal_core::{BlockDevice, BlockNumber, DeviceError, Hook, MediumError, Offset, Pmem, Site};
 
+use crate::bounds::Place;
 use crate::replay::media::DiskCounts;
 
 /// What was written to persistent memory.
@@ -91,26 +92,6 @@ impl Account {
             fences: self.records.fences + self.slots.fences,
         }
     }
-}
-
-/// Where the content of a committed block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In the record, whole; or nowhere.
-    Elsewhere,
-    /// In the record, as far as it differs: a number of bytes, of which this is the first.
-    Encoded {
-        first: u8,
-        bytes: u64,
-    },
-    /// In this slot, which was written whole or where it differs.
-    Slot {
-        number: u64,
-        is_whole: bool,
-    },
-    Log,
-    /// Home, before the record.
-    Home,
 }
 
 /// A frame of a commit.

@@ -129,9 +129,9 @@ const COLUMNS: &str = "\
   takes what the adaptive policy's model says. *alone* is without the disk. *best* is the best of
   the policies that are fixed, those in whole slots left out. *Keeps up* says whether the adaptive
   policy for that medium takes at most 5 % longer than it.
-- Crashes are simulated, through the front door too: a few transactions of the trace in short lanes
-  with few slots, thresholds that differ from crash to crash, a power loss
-  somewhere in the last of them or behind it, and every block of the trace compared. *Kept* and
+- Crashes are simulated, through the front door too. A few transactions of the trace go into short
+  lanes with few slots, and thresholds differ from crash to crash. The power goes somewhere in the
+  last of them, or behind it. Then every block of the trace is compared. *Kept* and
   *lost* is the transaction that was under way. The last table says *before* what the power went.
 ";
 

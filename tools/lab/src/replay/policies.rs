@@ -16,10 +16,10 @@ use pmem_sys::NativeKernels;
 use policy_codec::deltas::SHORT_BYTES;
 use two_level::TwoLevel;
 
+use crate::bounds::Place;
 use crate::bounds::deltas::{Compressed, Smallest, SubBlocks};
 use crate::bounds::{Bound, ChangedObjects, InSlots, Rewrite, WholeBlock};
 use crate::erased::DynPolicy;
-use crate::replay::count::Place;
 use crate::whole_slots::WholeSlots;
 
 /// Which traces a policy is replayed with.

@@ -17,10 +17,11 @@ use journal_core::units::LINE_BYTES;
 use journal_core::{BlockDevice as _, BlockNumber, Durability, Operation};
 use nvm_journal::{Error, Options, Region, Stats};
 
+use crate::bounds::Place;
 use crate::bounds::deltas::{BETWEEN_BYTES, Overwrites};
 use crate::bounds::{Bound, Changed, Cost};
 use crate::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
-use crate::replay::count::{Account, Counter, Framed, Place, Records};
+use crate::replay::count::{Account, Counter, Framed, Records};
 use crate::replay::media::{DiskCounts, PlainDisk};
 use crate::replay::policies::{Known, Role};
 use crate::trace::{State, Trace, TraceError, Write};
