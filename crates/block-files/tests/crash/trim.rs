@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use block_files::{BlockFiles, Store as Files};
+use block_files::BlockFiles;
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceFacts};
-use nvm_journal::{
-    BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error, Journal, On,
-    Operation, Options, Stats,
-};
+use nvm_journal::{BlockNumber, BlockSize, ByteDelta, Journal, On, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, SimDisk, SimPmem, World};
 
@@ -59,75 +56,11 @@ enum Act {
     Trim,
 }
 
-/// What a trim leaves out of its duties to the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LeftOut {
-    Nothing,
-    /// Nothing is written home, and the rings still have what lay on the blocks.
-    Checkpoint,
-}
-
-/// A journal that is not asked to do what is left out.
-#[derive(Debug)]
-struct Negligent {
-    journal: Deltas,
-    left_out: LeftOut,
-}
-
-impl Files for Negligent {
-    fn block_size(&self) -> BlockSize {
-        Files::block_size(&self.journal)
-    }
-
-    fn block_count(&self) -> u64 {
-        Files::block_count(&self.journal)
-    }
-
-    fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
-        Files::read_at(&self.journal, block, at, into)
-    }
-
-    fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
-        Files::read_run(&self.journal, first, into)
-    }
-
-    fn commit(
-        &self,
-        operations: &[Operation<'_>],
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        Files::commit(&self.journal, operations, durability)
-    }
-
-    fn sync(&self) -> Result<(), Error> {
-        Files::sync(&self.journal)
-    }
-
-    fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        match self.left_out {
-            LeftOut::Checkpoint => Ok(CheckpointReport::default()),
-            _ => Files::checkpoint(&self.journal),
-        }
-    }
-
-    fn close(&self) -> Result<(), Error> {
-        Files::close(&self.journal)
-    }
-
-    fn stats(&self) -> Result<Stats, Error> {
-        Files::stats(&self.journal)
-    }
-}
-
-struct Trimmed(LeftOut);
+struct Trimmed;
 
 impl Trimmed {
     fn options() -> Options<ByteDelta> {
         Options::new().lanes(1).unit_bytes(256).cache_bytes(4096).policy(ByteDelta::new())
-    }
-
-    fn store(&self, journal: Deltas) -> Negligent {
-        Negligent { journal, left_out: self.0 }
     }
 }
 
@@ -141,13 +74,13 @@ impl Store for Trimmed {
 
     fn format(&self, world: &World) -> Result<(), String> {
         let journal = Journal::format(world.pmem(), world.disk(0), &Self::options());
-        let store = Arc::new(self.store(journal.map_err(said)?));
+        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
         BlockFiles::format(store).and_then(|files| files.create("a")).map(drop).map_err(said)
     }
 
     fn open(&self, world: &World) -> Result<Self::Open, String> {
         let journal = Journal::open(world.pmem(), world.disk(0), &Self::options());
-        let store = Arc::new(self.store(journal.map_err(said)?));
+        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
         let files = BlockFiles::open(store).map_err(said)?;
         Ok((files, Forgets(world.disk(0))))
     }
@@ -208,15 +141,7 @@ impl Store for Trimmed {
 #[test]
 fn a_trim_loses_nothing_in_any_crash() {
     let budget = StoreBudget::new().images(2).longer(8, 6).faults(2);
-    let summary = check_store(&Trimmed(LeftOut::Nothing), &budget);
+    let summary = check_store(&Trimmed, &budget);
     let summary = summary.unwrap_or_else(|failure| panic!("{failure}"));
     println!("{summary}");
-}
-
-/// What lies on the blocks is home before the disk forgets them.
-#[test]
-fn a_trim_that_writes_nothing_home_is_noticed() {
-    let budget = StoreBudget::new().images(2).longer(8, 6).faults(2);
-    let checked = check_store(&Trimmed(LeftOut::Checkpoint), &budget);
-    assert!(checked.is_err(), "nothing notices");
 }
