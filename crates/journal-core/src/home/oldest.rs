@@ -374,6 +374,7 @@ mod tests {
     /// A pass in many parts, while frames come and go, lists what a pass at one go does, except for
     /// what has gone: in this list and in the one that follows.
     #[test]
+    #[cfg_attr(miri, ignore = "many passes over many frames")]
     fn a_list_that_is_made_in_parts_has_every_frame_up_to_its_end() {
         for room in [5, 64, 300, 1000] {
             let (mut entries, mut nodes) = (vec![Entry::EMPTY; 1000], vec![Node::EMPTY; 700]);
