@@ -207,7 +207,7 @@ where
             shares: shares.0.into_iter().map(share).collect(),
             blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
             seats,
-            upkeep: InTurn::new(upkeep, |_| [0; _]),
+            upkeep: InTurn::new(upkeep, |_| Default::default()),
             home: InTurn::new(home, stored_of),
             done: Mutex::new(Done::default()),
             recovery,
