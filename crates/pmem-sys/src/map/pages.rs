@@ -290,6 +290,18 @@ mod tests {
         (pages, go, log)
     }
 
+    /// Flushes a page in a thread of its own, and fences.
+    fn fence_of<'s>(
+        scope: &'s thread::Scope<'s, '_>,
+        pages: &'s Pages,
+        at: usize,
+    ) -> thread::ScopedJoinHandle<'s, Result<(), SyncError>> {
+        scope.spawn(move || {
+            pages.flushed(at, 1);
+            pages.fence()
+        })
+    }
+
     /// Waits until something is so that other threads bring about.
     fn until(is_so: impl Fn() -> bool) {
         while !is_so() {
@@ -301,15 +313,9 @@ mod tests {
     fn threads_that_fence_during_a_call_share_the_next_one() {
         let (pages, go, log) = held();
         thread::scope(|scope| {
-            let fence = |at| {
-                let pages = &pages;
-                scope.spawn(move || {
-                    pages.flushed(at, 1);
-                    pages.fence()
-                })
-            };
+            let fence = |at| fence_of(scope, &pages, at);
             let first = fence(0);
-            until(|| lock(&pages.groups).begun == 1);
+            until(|| lock(&log).len() == 1);
             let others = [4096, 8192, 5 * 4096].map(fence);
             until(|| lock(&pages.groups).runs.len() == 3);
             assert_eq!(lock(&log).len(), 1, "one group at a time");
@@ -325,17 +331,11 @@ mod tests {
 
     #[test]
     fn a_group_that_fails_fails_for_each_of_its_threads_and_no_earlier_one() {
-        let (pages, go, _) = held();
+        let (pages, go, log) = held();
         thread::scope(|scope| {
-            let fence = |at| {
-                let pages = &pages;
-                scope.spawn(move || {
-                    pages.flushed(at, 1);
-                    pages.fence()
-                })
-            };
+            let fence = |at| fence_of(scope, &pages, at);
             let first = fence(0);
-            until(|| lock(&pages.groups).begun == 1);
+            until(|| lock(&log).len() == 1);
             let others = [4096, 8192].map(fence);
             until(|| lock(&pages.groups).runs.len() == 2);
             go.send(Ok(())).expect("it is awaited");

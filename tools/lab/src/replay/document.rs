@@ -25,7 +25,7 @@ const WORKLOADS: &[(&str, &str)] = &[
 const INTRODUCTION: &str = "\
 What each policy makes of real sequences of block updates: SQLite's pages, and what ext4 (Linux
 6.18) commits to its journal. Each transaction of a trace is one `Journal::commit`, durable when it
-returns, and the host ticks behind it. The options are the defaults but for these: one lane,
+returns, and the host ticks behind it. The options are the defaults, except for these: one lane,
 `relogs`, an index of a million frames, and a disk-side log for the policies that use one. lcow has
 thresholds of 128 and 224. With the default index, which is smaller, long chains of changes are
 logged whole from time to time, and some blocks go home for want of frames. The figures count what

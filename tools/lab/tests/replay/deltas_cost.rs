@@ -35,7 +35,7 @@ fn sub_blocks_are_logged_and_what_changes_much_goes_to_the_log() {
     assert_eq!(placed.payload, bound.bytes + placed.encoded);
 }
 
-/// Everything as a delta but for the 8 blocks that are new, which are logged whole.
+/// Everything as a delta, except for the 8 blocks that are new, which are logged whole.
 #[test]
 fn the_smallest_form_is_found() {
     let Figures { placed, overwrites, forms, .. } = figures("adaptive, wear", &LONG);
