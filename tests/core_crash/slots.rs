@@ -6,7 +6,7 @@ use journal_core::Buffers;
 use journal_core::Durability::{Deferred, Durable};
 use journal_core::{Overwrite, Row, Rule};
 use sim_disk::mutants::Mutant;
-use sim_disk::suite::{Edit, Step};
+use sim_disk::suite::{Edit, Step, going_on};
 use sim_disk::{Explorer, Model, Mutation, Mutator, Report, Scenario as _, World};
 
 use crate::rules::{commit, explorer, needs, write, write_at};
@@ -55,6 +55,16 @@ fn a_transaction_dropped_for_its_slot_never_comes_back() {
     let steps = vec![write(0, 0), write(0, 0), write(0, 0)];
     let program = Program { steps_after: vec![write(0, 0)], ..byte_delta(1, steps) };
     needs(Rule::OlderEpochVoid, &explorer().with_depth(1).with_kills(), &program);
+}
+
+/// An open drops a record for its torn slot, and with it an append, of which the block is home. A
+/// checkpoint writes over that home, and ends.
+#[test]
+fn an_append_that_an_open_dropped_holds_up_no_checkpoint() {
+    let discard = commit(0, &[(0, Discard), (1, Discard)], Durable);
+    let both = commit(0, &[(0, Edit::Overwrite), (1, Append)], Deferred);
+    let program = byte_delta(1, vec![write(0, 0), Step::Fold, write(0, 0), discard, both]);
+    survives(&explorer(), &going_on(&program));
 }
 
 /// H3: what covers a record in another lane is the name of the one that overwrote its block.

@@ -613,12 +613,15 @@ impl<M: IndexMemory> Index<M> {
 
     /// Notes that the content up to `stamp` is home and synced.
     pub(crate) fn set_home(&mut self, block: BlockNumber, stamp: Stamp) {
+        let newest = self.newest(block).map_or(Stamp(0), |id| self.frame(id).stamp);
         if let Some(entry) =
             self.find(block.raw()).and_then(|place| self.memory.entries_mut().get_mut(place))
         {
             if entry.newest != NONE {
-                // An append may have gone home since the checkpoint looked.
-                entry.home = entry.home.max(stamp.raw());
+                // An append may have gone home since the checkpoint looked. Or an open dropped the
+                // frame of one, and what it left at home was written over.
+                let is_known = entry.home <= newest.raw();
+                entry.home = if is_known { entry.home.max(stamp.raw()) } else { stamp.raw() };
                 (entry.is_leaving, entry.is_suspect) = (false, false);
                 entry.unreadable = 0;
             }

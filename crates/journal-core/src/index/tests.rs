@@ -172,6 +172,22 @@ fn an_entry_is_where_it_is_said_to_be() {
     assert!(blocks.filter(at_home).count() > 4);
 }
 
+/// An append is home under its own stamp, and an open may drop its frame.
+#[test]
+fn what_is_written_over_an_append_without_a_frame_is_home() {
+    let (mut entries, mut nodes) = ([Entry::EMPTY; 9], [Node::EMPTY; 8]);
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+    let (block, append) = (BlockNumber(1), FrameAt { form: Form::Home, ..frame(1, 4) });
+    let older = index.insert(frame(1, 3)).expect("there is room");
+    let dropped = index.insert_found(append).expect("there is room");
+    index.set_home(block, Stamp(3));
+    assert!(index.is_home(dropped), "a checkpoint that looked before the append");
+    index.remove(dropped);
+    assert!(!index.is_home(older), "what is home is the append's");
+    index.set_home(block, Stamp(3));
+    assert!(index.is_home(older));
+}
+
 /// In the middle of use: with free places, and blocks whose searches lead past others.
 #[test]
 fn what_moves_to_larger_memory_is_found_there() {
