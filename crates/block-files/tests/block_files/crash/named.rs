@@ -6,8 +6,8 @@ use block_files::BlockFiles;
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, World};
 
-use crate::apart::{Apart, Torn};
-use crate::{formatted, media, opened, said};
+use crate::crash::apart::{Apart, Torn};
+use crate::crash::{formatted, media, opened, said};
 
 const BLOCK: u32 = 128;
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use block_files::{BlockFile, BlockFiles, Error};
 
-use crate::{journal, reopened, store, world};
+use crate::calls::{journal, reopened, store, world};
 
 fn content(file: &BlockFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len().expect("it is there") as usize + 5];

@@ -7,7 +7,7 @@ use journal_core::check::crc64;
 use nvm_journal::{BlockNumber, Durability, Operation};
 use proptest::prelude::*;
 
-use crate::{journal, store, world};
+use crate::calls::{journal, store, world};
 
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 64;

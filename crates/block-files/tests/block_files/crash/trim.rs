@@ -8,7 +8,7 @@ use nvm_journal::{BlockNumber, BlockSize, ByteDelta, Journal, On, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, SimDisk, SimPmem, World};
 
-use crate::{media, said};
+use crate::crash::{media, said};
 
 const BLOCK: u32 = 128;
 

@@ -7,7 +7,7 @@ use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
 };
 
-use crate::SimJournal;
+use crate::crash::SimJournal;
 
 /// Which blocks of a transaction go apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

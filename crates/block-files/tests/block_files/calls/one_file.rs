@@ -8,7 +8,7 @@ use nvm_journal::ports::{Offset, PmemSplit};
 use nvm_journal::{BlockSize, Durability, FileDiskOptions, Joined, Journal, MapOptions, Options};
 use proptest::prelude::*;
 
-use crate::{journal, reopened, store, world};
+use crate::calls::{journal, reopened, store, world};
 
 fn content(file: &OneFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len() as usize + 4];

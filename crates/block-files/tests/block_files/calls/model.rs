@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block_files::{BlockFiles, Error};
 use proptest::prelude::*;
 
-use crate::{journal, reopened, world};
+use crate::calls::{journal, reopened, world};
 
 #[derive(Clone, Debug)]
 enum Act {

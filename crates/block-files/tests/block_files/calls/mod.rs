@@ -1,7 +1,5 @@
 //! Files against a plain map of byte vectors, and what they refuse.
 
-#![forbid(unsafe_code)]
-
 mod hostile;
 mod model;
 mod one_file;

@@ -7,8 +7,8 @@ use nvm_journal::Durability;
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, World};
 
-use crate::apart::{Apart, Torn};
-use crate::{formatted, media, opened, said};
+use crate::crash::apart::{Apart, Torn};
+use crate::crash::{formatted, media, opened, said};
 
 struct One {
     apart: Apart,

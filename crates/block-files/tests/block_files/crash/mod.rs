@@ -1,9 +1,6 @@
 //! Every crash of programs of calls, against a model: names, and the bytes that each file has. And
 //! bugs that are planted below the files, to see that the search finds them.
 
-#![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a search says what it has looked at")]
-
 mod apart;
 mod named;
 mod one;

@@ -1,8 +1,6 @@
 //! redb on a file of a journal, by its public calls: programs of transactions against two maps,
 //! with power cuts at any instant of the simulated memory and disk below the journal.
 
-#![forbid(unsafe_code)]
-
 mod backend;
 mod model;
 
@@ -15,8 +13,8 @@ use proptest::prelude::*;
 use redb::Database;
 use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, SimDisk, SimPmem, World};
 
-use backend::Backend;
-use model::{Content, Transaction, check, transactions};
+use self::backend::Backend;
+use self::model::{Content, Transaction, check, transactions};
 
 /// How the journal below logs.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use nvm_journal::{
 };
 use sim_disk::{Explorer, Image, Mark, Model, Scenario, World};
 
-use crate::{SimJournal, formatted, media, opened, said};
+use crate::crash::{SimJournal, formatted, media, opened, said};
 
 /// A transaction that is held back: its blocks, and their images.
 type Held = Vec<(BlockNumber, Vec<u8>)>;
