@@ -2,7 +2,7 @@
 //! it, one of them does not.
 
 use journal_core::Durability::{self, Deferred, Durable};
-use journal_core::{Overwrite, Rule};
+use journal_core::{Overwrite, Row, Rule};
 use sim_disk::suite::{Edit, Step};
 use sim_disk::{Explorer, Model, Mutator};
 
@@ -102,6 +102,8 @@ fn a_watermark_tells_a_lost_write_from_an_old_record() {
     let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), write(0, 1)]);
     let program = Program { may_report_rot: true, ..program };
     needs(Rule::Watermarks, &explorer().with_damage(stale_first_record::<2>), &program);
+    let is_reached = |(row, hits)| row == Row::Overwritten && hits > 0;
+    assert!(program.rows.counts().into_iter().any(is_reached), "the old record was not whole");
 }
 
 #[test]

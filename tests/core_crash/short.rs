@@ -70,15 +70,18 @@ fn programs_of_two_steps_survive(protocol: Protocol, random_per_point: u32) {
     for lanes in [1, 2] {
         for kind in [Kind::FullBlock, Kind::Words, Kind::ObjectLog] {
             let mut total = Report::default();
+            let explorer = Explorer::new(Model::Torn8)
+                .with_images_per_point_max(1 << 8)
+                .with_random_per_point(random_per_point)
+                .with_kills();
+            let of = |steps| Program { protocol, ..Program::new(kind, lanes, steps) };
             for first in alphabet(lanes) {
+                let alone = of(vec![first.clone()]);
+                total += explore(&explorer, &alone);
                 for second in alphabet(lanes) {
-                    let steps = vec![first.clone(), second];
-                    let program = Program { protocol, ..Program::new(kind, lanes, steps) };
-                    let explorer = Explorer::new(Model::Torn8)
-                        .with_images_per_point_max(1 << 8)
-                        .with_random_per_point(random_per_point)
-                        .with_kills();
-                    total += explore(&explorer, &program);
+                    let program = of(vec![first.clone(), second]);
+                    let beyond = explorer.clone().with_points_beyond(&alone, &program);
+                    total += explore(&beyond.expect("both run"), &program);
                 }
             }
             assert!(total.images > 10_000, "{kind:?}: {total}");

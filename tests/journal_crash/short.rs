@@ -71,6 +71,9 @@ fn alphabet(lanes: u16) -> Vec<Step> {
     steps
 }
 
+/// How many ways there are to go on.
+const AFTERWARDS: usize = 6;
+
 /// What is done after each recovery of a pair of steps.
 fn afterwards(turn: usize) -> Vec<Step> {
     let touch = one(turn % 2, &[(0, Touch), (1, Read)], [Durable, Deferred][turn / 2 % 2]);
@@ -82,6 +85,8 @@ fn afterwards(turn: usize) -> Vec<Step> {
         .clone()
 }
 
+/// All pairs of steps. Crashes in the first step are explored with some of the second ones, so that
+/// each of the ways to go on comes behind them.
 fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
     let mut total = Report::default();
     let explorer =
@@ -97,7 +102,12 @@ fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
                 ..Program::new(logs, lanes, steps)
             };
             let kills = (turn + other) % 3 == 0;
-            let explorer = if kills { explorer.clone().with_kills() } else { explorer.clone() };
+            let mut explorer = if kills { explorer.clone().with_kills() } else { explorer.clone() };
+            if other >= AFTERWARDS {
+                let alone = Program { steps: vec![first.clone()], ..program.clone() };
+                let beyond = explorer.with_points_beyond(&alone, &program);
+                explorer = beyond.expect("both run");
+            }
             total += explore(&explorer, &program);
         }
     }

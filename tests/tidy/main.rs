@@ -159,7 +159,7 @@ const HOUSES: [House; 16] = [
             ("trace", &[]),
             ("bounds", &["trace"]),
             ("replay", &["bounds", "erased", "trace", "whole_slots"]),
-            ("core_crash", &[]),
+            ("core_crash", &["second_reader"]),
             ("known_bugs", &["core_crash"]),
             ("engines", &[]),
             ("papers", &["engines", "plot", "trace"]),

@@ -159,6 +159,26 @@ impl Explorer {
         self.points_from = position;
         self
     }
+    /// Pass over the crashes that `scenario` has in common with another one, which was explored
+    /// before: those in front of the first event in which their programs differ. Both begin with
+    /// the same media, and recover in the same way.
+    ///
+    /// # Errors
+    /// What went wrong in one of the programs.
+    pub fn with_points_beyond<S: Scenario + ?Sized>(
+        self,
+        other: &S,
+        scenario: &S,
+    ) -> Result<Self, String> {
+        let tape = |scenario: &S| {
+            let world = World::boot(scenario.start(), self.rules);
+            guarded(|| scenario.program(&world)).map(|()| world.tape())
+        };
+        let (one, two) = (tape(other)?, tape(scenario)?);
+        let pairs = one.entries().iter().zip(two.entries());
+        let shared = pairs.take_while(|(one, two)| one.event == two.event).count();
+        Ok(self.with_points_from(shared))
+    }
 
     /// The rules.
     #[must_use]

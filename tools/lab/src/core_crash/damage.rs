@@ -7,6 +7,8 @@ use journal_core::check::crc64;
 use sim_disk::suite::{ID, SUPERBLOCK_UNIT};
 use sim_disk::{Image, Mark, Medium};
 
+use crate::second_reader::parts::{record_seed, small_check};
+
 /// Where lane 0 begins in a journal without a shield.
 const LANE: usize = 2 * SUPERBLOCK_UNIT as usize;
 
@@ -52,11 +54,10 @@ pub fn stale_first_record<const RETURNED: usize>(image: &mut Image, history: &[M
     }
     let record = &mut image.pmem_mut()[LANE..LANE + RECORD];
     record[32] -= 1;
-    record[..4].fill(0);
-    let check = crc64(crc64(0, &ID), &record[..64]);
+    let check = small_check(&ID, &record[..64]);
     record[..4].copy_from_slice(&check.to_le_bytes()[..4]);
     let (front, content) = record.split_at_mut(128);
-    let check = crc64(crc64(crc64(0, &ID), content), &front[..120]);
+    let check = crc64(crc64(record_seed(&ID), content), &front[..120]);
     front[120..].copy_from_slice(&check.to_le_bytes());
 }
 
