@@ -159,6 +159,7 @@ impl Explorer {
         self.points_from = position;
         self
     }
+
     /// Pass over the crashes that `scenario` has in common with another one, which was explored
     /// before: those in front of the first event in which their programs differ. Both begin with
     /// the same media, and recover in the same way.
