@@ -68,7 +68,7 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
             return known;
         }
         // A snapshot may see the older version.
-        let is_kept = self.shared.snapshots.are_kept() && self.shared.keeps(Rule::SnapshotsKept);
+        let is_kept = self.shared.keeps_for_snapshots();
         let share = if is_kept { None } else { self.shared.share(block).ok() };
         let slot = share.and_then(|mut share| {
             let spares = self.shared.keeps(Rule::NewestSpared);
@@ -87,6 +87,10 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         let may = self.shared.share(block).is_ok_and(|share| {
             let Some(newest) = share.index.newest(block) else { return true };
             let frame = share.index.frame(newest);
+            // A snapshot may see what is home, if the discard came behind it.
+            if self.shared.keeps_for_snapshots() {
+                return false;
+            }
             let is_free = frame.form == Form::Discard && self.is_durable(&frame);
             is_free && !share.index.is_leaving(block) || !self.shared.keeps(Rule::AppendsNotLive)
         });
@@ -136,6 +140,11 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
 }
 
 impl<L, M: Machine> Shared<L, M> {
+    /// Whether a snapshot may see what a commit would forget or write over.
+    fn keeps_for_snapshots(&self) -> bool {
+        self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept)
+    }
+
     /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
     #[inline(always)]
     pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
@@ -157,7 +166,7 @@ impl<L, M: Machine> Shared<L, M> {
             index.insert(frame)?;
         } else {
             // A snapshot may see what lies below.
-            let is_kept = self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept);
+            let is_kept = self.keeps_for_snapshots();
             let is_durable = |frame: &FrameAt| {
                 if is_kept {
                     return false;

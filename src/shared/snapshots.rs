@@ -3,8 +3,8 @@
 //! SN1. A snapshot sees the records with stamps up to its own, and no others. Its stamp is at or
 //!      above those of all records that were stored when it began. All later ones are above it:
 //!      each lane is told so, under its lock. What is built on a record has a higher stamp.
-//! SN2. From before the first lane is looked at, no commit forgets a frame or takes an older slot
-//!      for as long as a snapshot is kept.
+//! SN2. From before the first lane is looked at, no commit forgets a frame, takes an older slot or
+//!      writes an append over a discarded block, for as long as a snapshot is kept.
 //! SN3. Everything else that removes frames, or writes home, is an upkeep. It ends all snapshots
 //!      before it begins. A reader looks behind its read whether its snapshot was ended: then what
 //!      it has read counts for nothing.

@@ -151,6 +151,31 @@ fn holds_without(rule: Rule) -> bool {
     }
 }
 
+/// What a snapshot shows of a block that is at home when it begins, and is then discarded and
+/// appended.
+fn seen_below_an_append(policy: AnyPolicy, rule: Rule) -> u8 {
+    let files = Files::new(&format!("snapshot-append-{policy}-{rule:?}"));
+    let journal = open(&files, policy, Without(rule));
+    write(&journal, 0, 1);
+    journal.checkpoint().expect("writes home");
+    let snapshot = journal.snapshot().expect("is made");
+    journal.commit(&[Operation::Discard(block(0))], Durability::Durable).expect("fits");
+    journal.transact(|tx| tx.append(block(0), &[2; BLOCK])).expect("commits");
+    let mut image = [0; BLOCK];
+    snapshot.read(block(0), &mut image).expect("is kept");
+    image[0]
+}
+
+#[test]
+fn an_append_is_logged_where_a_snapshot_may_see_what_is_home() {
+    for policy in AnyPolicy::ALL {
+        assert_eq!(seen_below_an_append(*policy, Rule::Sticky), 1, "{policy}");
+    }
+    let found = AnyPolicy::ALL.iter();
+    let found = found.filter(|policy| seen_below_an_append(**policy, Rule::SnapshotsKept) == 2);
+    assert!(found.count() > 0, "nothing notices");
+}
+
 #[test]
 fn each_rule_of_snapshots_is_needed() {
     for rule in [Rule::SnapshotsKept, Rule::SnapshotsEnd, Rule::SnapshotsStamped] {

@@ -27,6 +27,7 @@ use Change::{Append, Discard, Read, Touch, Write};
 
 pub(crate) type Journal = DynJournal;
 pub(crate) type Transaction<'j> = nvm_journal::Transaction<'j, DynPolicy, AnyMachine>;
+pub(crate) type Snapshot<'j> = nvm_journal::Snapshot<'j, DynPolicy, AnyMachine>;
 
 /// Transactions that are open at once, at most.
 pub(crate) const SEATS: usize = 3;
@@ -51,6 +52,9 @@ pub(crate) enum Act {
     Checkpoint,
     /// A number of milliseconds pass.
     Tick(u8),
+    /// Begins a snapshot, and ends the one before. Behind each step it shows the state that it
+    /// began with, or says that it has ended.
+    Snapshot,
 }
 
 /// A journal of little room.
@@ -150,6 +154,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Sync),
         2 => Just(Act::Checkpoint),
         1 => (0..60_u8).prop_map(Act::Tick),
+        1 => Just(Act::Snapshot),
     ]
 }
 

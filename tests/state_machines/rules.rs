@@ -89,6 +89,9 @@ fn the_front_doors_machine_finds_broken_rules() {
         (Rule::HeadsTogether, "full-block"),
         (Rule::SlotCheck, "byte-delta"),
         (Rule::Sticky, "adaptive"),
+        (Rule::SnapshotsKept, "full-block"),
+        (Rule::SnapshotsEnd, "object-log"),
+        (Rule::SnapshotsStamped, "two-level"),
     ];
     for (rule, policy) in bugs {
         assert!(of_front(Without(rule), policy, 0).is_some(), "{policy} without {rule:?}");

@@ -9,7 +9,7 @@ use journal_core::{BlockNumber, Durability, Operation};
 use nvm_journal::{Error, Hint};
 use sim_disk::Mark;
 
-use crate::front::{Act, Changes, FITS, Front, Journal, SEATS, Transaction};
+use crate::front::{Act, Changes, FITS, Front, Journal, SEATS, Snapshot, Transaction};
 use crate::lives::Process;
 use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge_read, next_number, sync_label,
@@ -27,12 +27,19 @@ struct Open<'j> {
     changes: Changes,
 }
 
+/// A snapshot, and what it has to show of each block: nothing certain of those that may not be live.
+struct Kept<'j> {
+    snapshot: Snapshot<'j>,
+    blocks: [Option<Block>; BLOCKS],
+}
+
 /// A process, with its journal open.
 pub(crate) struct Session<'a, 'j> {
     front: &'a Front,
     process: &'a Process<'a, Act>,
     journal: &'j Journal,
     open: [Option<Open<'j>>; SEATS],
+    kept: Option<Kept<'j>>,
     /// The number of the next transaction.
     next: u64,
     now: Duration,
@@ -72,6 +79,7 @@ impl<'a, 'j> Session<'a, 'j> {
             process,
             journal,
             open: [const { None }; SEATS],
+            kept: None,
             next: next_number(&history),
             now: Duration::ZERO,
             given_up: [false; BLOCKS],
@@ -291,6 +299,14 @@ impl<'a, 'j> Session<'a, 'j> {
                 self.now += Duration::from_millis((*milliseconds).into());
                 Ok(self.journal.tick(self.now)?)
             }
+            Act::Snapshot => {
+                self.kept = None;
+                let snapshot = self.journal.snapshot()?;
+                let found = read_all(self.journal)?;
+                let blocks = core::array::from_fn(|at| (!self.unclear[at]).then_some(found[at]));
+                self.kept = Some(Kept { snapshot, blocks });
+                Ok(())
+            }
         }
     }
 
@@ -299,10 +315,27 @@ impl<'a, 'j> Session<'a, 'j> {
         for (block, found) in read_all(self.journal)?.iter().enumerate() {
             judge_read(self.process.world, block, found).map_err(Wrong::Told)?;
         }
-        match self.journal.unreadable()?.first() {
-            None => Ok(()),
-            Some(block) => Err(Wrong::Told(format!("{block} was left out"))),
+        if let Some(block) = self.journal.unreadable()?.first() {
+            return Err(Wrong::Told(format!("{block} was left out")));
         }
+        self.look_back()
+    }
+
+    /// What the snapshot shows, if there is one that has not ended.
+    fn look_back(&self) -> Result<(), Wrong> {
+        let Some(Kept { snapshot, blocks }) = &self.kept else { return Ok(()) };
+        for (block, content) in blocks.iter().enumerate() {
+            let Some(content) = content else { continue };
+            let mut found = [0; BLOCK_BYTES];
+            match snapshot.read(at(block), &mut found) {
+                Err(Error::SnapshotTooOld) => return Ok(()),
+                read => read?,
+            }
+            if found != *content {
+                return Err(Wrong::Told(format!("a snapshot shows block {block} as it is later")));
+            }
+        }
+        Ok(())
     }
 
     /// Takes all steps, until a call fails that was made to.
