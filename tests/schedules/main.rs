@@ -14,8 +14,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use journal_core::{DeviceFacts, Overwrite};
+use nvm_journal::policy::Policy;
 use nvm_journal::{
-    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, On, Operation,
+    BlockNumber, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Lcow, On, Operation,
     Options, Region, Transaction,
 };
 use shuttle::rand::Rng;
@@ -233,6 +234,90 @@ fn what_a_failed_fence_was_for_is_durable_for_nobody() {
             thread.join().expect("does not panic").expect_err("is not durable");
         }
     });
+}
+
+/// Accounts that threads move amounts between, and what all of them have together.
+const ACCOUNTS: u64 = 4;
+
+fn amount(
+    read: impl Fn(BlockNumber, &mut [u8]) -> Result<(), Error>,
+    number: u64,
+) -> Result<u64, Error> {
+    let mut image = vec![0; BLOCK];
+    read(BlockNumber(number), &mut image)?;
+    Ok(u64::from_le_bytes(*image.first_chunk().expect("a word")))
+}
+
+/// Each snapshot shows one state, in every schedule, while others commit, write home and evict.
+fn snapshots_show_one_state<L>(name: &str, options: fn() -> Options<L>)
+where
+    L: Policy + Clone + Send + Sync + 'static,
+{
+    explore(name, move |path| {
+        let memory = Region::anonymous(1 << 20).expect("memory");
+        let journal = Journal::format(memory, disk(path), &options()).expect("formats");
+        let journal = Arc::new(journal);
+        for number in 0..ACCOUNTS {
+            journal.commit(&[write(number)], Durability::Durable).expect("fits");
+        }
+        let all = ACCOUNTS.wrapping_mul(u64::from_le_bytes([7; 8]));
+        let moves = |journal: &Journal<L>| {
+            let mut rng = shuttle::rand::thread_rng();
+            let (from, step) = (rng.gen_range(0..ACCOUNTS), rng.gen_range(1..ACCOUNTS));
+            let both = [(from, u64::MAX), ((from + step) % ACCOUNTS, 1)];
+            let body = |tx: &mut Transaction<'_, _, _>| {
+                for (number, change) in both {
+                    let mut word = [0; 8];
+                    tx.read_at(BlockNumber(number), 0, &mut word)?;
+                    let sum = u64::from_le_bytes(word).wrapping_add(change);
+                    tx.write_at(BlockNumber(number), 0, &sum.to_le_bytes())?;
+                }
+                Ok(())
+            };
+            match rng.gen_range(0..6) {
+                0 => journal.transact_gathered(body),
+                1 => journal.transact_deferred(body),
+                2 => journal.checkpoint().map(drop),
+                _ => journal.transact(body),
+            }
+        };
+        let shows = move |journal: &Journal<L>| {
+            let snapshot = journal.snapshot()?;
+            for _ in 0..2 {
+                let mut sum = 0_u64;
+                for number in 0..ACCOUNTS {
+                    match amount(|block, image| snapshot.read(block, image), number) {
+                        Err(Error::SnapshotTooOld) => return Ok(()),
+                        found => sum = sum.wrapping_add(found?),
+                    }
+                }
+                assert_eq!(sum, all, "a snapshot shows two states");
+            }
+            Ok(())
+        };
+        let threads = (0..4).map(|number| {
+            let journal = Arc::clone(&journal);
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    let result = if number == 0 { shows(&journal) } else { moves(&journal) };
+                    result.expect("ends");
+                }
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("does not panic"));
+    });
+}
+
+#[test]
+fn a_snapshot_of_whole_blocks_shows_one_state() {
+    snapshots_show_one_state("snapshots", options);
+}
+
+/// Fewer slots than versions: what is in them goes home, and slots are written again.
+#[test]
+fn a_snapshot_of_slots_shows_one_state() {
+    snapshots_show_one_state("snapshots-slots", || options().policy(Lcow::new()).lane_slots(3).shield_blocks(2));
 }
 
 const LIVES: usize = 3;
