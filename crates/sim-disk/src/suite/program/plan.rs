@@ -73,13 +73,14 @@ fn transactions() -> Vec<Edits> {
 /// Every step that a program may have.
 #[must_use]
 pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
-    let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync];
+    let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync, Step::Batch, Step::Reclaim];
     if habits.has_places() {
         steps.extend([Step::Fold, Step::Garbage, Step::Rings]);
     }
     steps.extend(habits.has_slots.then_some(Step::Evict));
     steps.extend(habits.has_log.then_some(Step::Clean));
     for lane in 0..lanes {
+        steps.push(Step::Relog(lane, false));
         steps.extend(habits.has_log.then_some(Step::Move(lane)));
         if habits.has_slots && habits.keeps_in_slots {
             steps.push(Step::Active(lane, 0, Durable));
