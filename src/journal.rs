@@ -169,9 +169,11 @@ where
             slots: &mut states,
         };
         // 2. The core opens what was found.
-        let seats = Seats::new(disk.clone(), geometry);
+        // What writes home has a handle of its own: it is not told of syncs that failed before.
+        let own = disk.clone();
+        let seats = Seats::new(disk, geometry);
         let policy = options.policy.clone();
-        let opened = found.open_by(disk, policy, kernels, memory, &mut shares, scan)?;
+        let opened = found.open_by(own, policy, kernels, memory, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
         shares.leave_room(plan.share_frames);
         // 3. Each part goes behind a lock of its own.

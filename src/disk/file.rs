@@ -19,6 +19,7 @@ use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use crate::disk::direct::{Bounce, is_aligned};
 use crate::disk::error::{FileDiskError, FileDiskErrorKind};
+use crate::disk::syncs::Syncs;
 
 /// The most buffers that one system call takes.
 const SLICES_MAX: usize = 1024;
@@ -39,7 +40,8 @@ const SLICES_MAX: usize = 1024;
 ///
 /// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a failed `sync` the system may
 /// call pages clean that never reached the disk, and then a later `sync` would succeed. So a
-/// journal calls it no more, and answers every caller with an error until it is opened again.
+/// journal calls it no more, and answers every caller with an error until it is opened again. For
+/// the same reason a `sync` fails where that of a clone has failed since the last one.
 ///
 /// ```
 /// use nvm_journal::ports::BlockDevice;
@@ -64,6 +66,7 @@ pub struct FileDisk {
     pub(super) bounce: Option<Bounce>,
     /// Whether what lies behind the end of the file is zero, and can be written.
     pub(super) grows: bool,
+    pub(super) syncs: Syncs,
 }
 
 impl FileDisk {
@@ -102,7 +105,7 @@ impl FileDisk {
             return Err(FileDiskErrorKind::CannotGrow.into());
         }
         self.file.set_len(bytes).map_err(FileDiskError::at(Step::Allocate))?;
-        self.file.sync_all().map_err(FileDiskError::at(Step::Sync))
+        self.syncs.run_beside(|| self.file.sync_all()).map_err(FileDiskError::at(Step::Sync))
     }
 
     fn check(
@@ -238,7 +241,8 @@ impl BlockDevice for FileDisk {
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {
-        self.file.sync_data().map_err(failed(DeviceOperation::Sync, BlockNumber(0)))
+        let synced = self.syncs.run(|| self.file.sync_data());
+        synced.map_err(failed(DeviceOperation::Sync, BlockNumber(0)))
     }
 }
 

@@ -5,3 +5,4 @@ pub(crate) mod error;
 pub(crate) mod file;
 pub(crate) mod joined;
 pub(crate) mod options;
+mod syncs;

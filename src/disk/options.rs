@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use crate::disk::direct::{ALIGN, Bounce};
 use crate::disk::error::{FileDiskError, FileDiskErrorKind};
 use crate::disk::file::FileDisk;
+use crate::disk::syncs::Syncs;
 
 /// Settings of a [`FileDisk`], and the calls that make or open one with them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,7 +181,8 @@ impl FileDiskOptions {
         // Sectors of 512 bytes are what disks promise least; a torn one may be garbage.
         let facts = DeviceFacts::new(512, Overwrite::MayLeaveGarbage);
         let grows = self.growing.is_some();
-        Ok(FileDisk { file: Arc::new(file), block_size, block_count, facts, bounce, grows })
+        let (file, syncs) = (Arc::new(file), Syncs::default());
+        Ok(FileDisk { file, block_size, block_count, facts, bounce, grows, syncs })
     }
 
     /// How many blocks the disk has that a file of `bytes` bytes is.

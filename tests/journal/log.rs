@@ -5,8 +5,8 @@ use journal_core::policy::{Change, Class, Policy, Span, Update};
 use journal_core::{DeviceFacts, NoHook, Overwrite, Rule};
 use lab::erased::{DynDisk, DynHook, DynJournal, DynPolicy, any_options};
 use nvm_journal::{
-    Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Joined, Journal,
-    MapOptions, Operation, Options, OptionsError, TwoLevel,
+    Adaptive, AnyPolicy, BlockSize, CompressedDelta, Durability, Error, FileDisk, Hint, Joined,
+    Journal, MapOptions, Operation, Options, OptionsError, TwoLevel,
 };
 use sim_disk::{DiskImage, Image, Model, Mutator, World};
 
@@ -448,6 +448,45 @@ fn a_bypassing_transaction_reserves_for_what_blocks_will_be() {
             journal.read(block(1), &mut found).expect("reads");
             assert_eq!(found[5..45], [round; 40]);
         }
+    }
+}
+
+/// Of a block that is gathered more than once, the first transaction has said whether it was live.
+/// Here it says that wrongly, and the policy then has no other place for it than the record. Other
+/// transactions take all of the lane that is not reserved.
+#[test]
+fn a_gathered_block_takes_what_was_first_said_of_it() {
+    let files = Files::new("log-first");
+    let settings = adaptive::Settings::new().wish(Wish::Wear).bypass_above(128);
+    let options = any_options(Adaptive::with(settings.appends_home(Some(1))), NoHook);
+    let options = options.lanes(1).lane_bytes(64 << 10).index_frames(1 << 14);
+    let options = options.lane_log_blocks(128).segment_blocks(4);
+    let journal: DynJournal =
+        Journal::format(any_memory(1 << 20), files.any_disk(), &options).expect("formats");
+    for round in 1..4_u64 {
+        let mut other = noise(round);
+        journal.transact(|tx| tx.write_metadata(block(60), &other)).expect("commits");
+        journal.transact(|tx| tx.write_metadata(block(1), &noise(round))).expect("commits");
+        let first = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            tx.write_at_with(block(1), Hint::APPEND, 5, &[round as u8; 8])
+        };
+        let then = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            tx.write_at(block(1), 20, &[round as u8; 8])?;
+            (2..40).try_for_each(|number| tx.write(block(number), &noise(round << 6 | number)))
+        };
+        journal.transact_gathered(first).expect("gathers");
+        journal.transact_gathered(then).expect("gathers");
+        for step in 0..200_u64 {
+            other[..400].copy_from_slice(&noise(step)[..400]);
+            let mut update = Update::new(block(60), Change::Image(&other));
+            update.class = Class::Metadata;
+            let committed = journal.commit(&[Operation::Update(update)], Durability::Durable);
+            committed.expect("finds room");
+        }
+        journal.sync().expect("commits");
+        let mut found = vec![0; BLOCK];
+        journal.read(block(1), &mut found).expect("reads");
+        assert!(found[5..13] == [round as u8; 8] && found[20..28] == [round as u8; 8]);
     }
 }
 

@@ -179,3 +179,38 @@ fn nothing_is_copied_unless_it_is_asked_for() {
         assert!(stats.checkpointed.blocks > 0, "{stats}");
     }
 }
+
+/// What says that a block is not live keeps a head back like any content, and goes on with it.
+#[test]
+fn a_discard_at_a_head_is_copied_as_well() {
+    for relogged in each() {
+        let world = World::boot(relogged.start(), MODEL);
+        let journal = relogged.open(&world).expect("opens");
+        for round in 1..=5 * ROUNDS {
+            relogged.round(&journal, round).expect("goes on");
+        }
+        let stats = journal.stats().expect("is alive");
+        let is_right = stats.copied > 2 && stats.checkpointed.blocks == 0;
+        assert!(is_right, "{}: {} copied: {stats}", relogged.name(), stats.copied);
+    }
+}
+
+/// What lies in slots is folded, which takes less.
+#[test]
+fn what_is_in_slots_is_not_copied() {
+    for relogged in each().filter(|relogged| relogged.to == To::Slots) {
+        let world = World::boot(relogged.start(), MODEL);
+        let journal = relogged.open(&world).expect("opens");
+        for round in 1..=5 * ROUNDS {
+            let block = BlockNumber(u64::from(round % 2));
+            let written = journal.transact(|tx| tx.write(block, &[round; BLOCK_BYTES]));
+            written.expect("goes on");
+            if !relogged.in_commits {
+                journal.tick(Duration::ZERO).expect("goes on");
+            }
+        }
+        let stats = journal.stats().expect("is alive");
+        let is_right = stats.copied == 0 && stats.checkpointed.blocks == 0;
+        assert!(is_right, "{}: {} copied: {stats}", relogged.name(), stats.copied);
+    }
+}

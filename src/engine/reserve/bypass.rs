@@ -155,12 +155,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Less => running.staged.operation(at),
                 _ => staged.operation(other),
             };
-            let is_metadata =
-                |staged: &Staged, block| staged.hint_after(block, None).class == Class::Metadata;
+            let is_plain = |staged: &Staged, block| {
+                let hint = staged.hint_after(block, None);
+                hint.class == Class::Data && hint.kind == Kind::Overwrite
+            };
             let block = operation.block();
-            if order == Equal && (is_metadata(&running.staged, block) || is_metadata(staged, block))
-            {
-                // It is what was said last, perhaps by none of the two that count.
+            let are_plain = || is_plain(&running.staged, block) && is_plain(staged, block);
+            if order == Equal && !are_plain() {
+                // Of both hints the class of the later one counts, if it has said any, and the kind
+                // of the first one.
                 (all.whole, all.log_blocks) = (all.whole + 1, all.log_blocks + 1);
             } else {
                 all.add(&operation);

@@ -232,7 +232,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
         if self.relogs {
-            self.with_upkeep_first(|cell| self.relog(cell, || !is_short(Stage::Reclaim)))?;
+            let is_there = || !is_short(Stage::Reclaim);
+            self.with_upkeep_first(|cell| self.make_room_in_memory(cell, is_there))?;
         }
         let wanted = self.levels.of(Stage::WriteHome).slots;
         let (mut made, start) = (Made::default(), Instant::now());

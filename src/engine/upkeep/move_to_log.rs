@@ -26,6 +26,22 @@ use crate::shared::lending::SharesOf;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
+/// What is moved of the blocks that are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Blocks that are live.
+    Content,
+    /// Those, and what says that others are not.
+    Discards,
+}
+
+/// What the newest frame of a block says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Newest {
+    Content,
+    Discard,
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether content lives in the disk-side log, so that the upkeep moves blocks there.
     pub(crate) fn moves_to_log(&self) -> bool {
@@ -50,9 +66,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut operations = Vec::with_capacity(count);
         for (_, block) in &picked[..count] {
             let Some(image) = images.next() else { break };
-            match self.take_to_move(&mut seat, age, *block, image) {
-                Ok(true) => operations.push(Operation::write(*block, image)),
-                Ok(false) => {}
+            match self.take_to_move(&mut seat, age, *block, image, Takes::Content) {
+                Ok(Some(_)) => operations.push(Operation::write(*block, image)),
+                Ok(None) => {}
                 Err(error) => {
                     self.abort(&mut seat.work, &operations[..]);
                     return Err(error);
@@ -96,26 +112,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
         image: &mut [u8],
-    ) -> Result<bool, Error> {
+        takes: Takes,
+    ) -> Result<Option<Newest>, Error> {
         let mut share = self.share(block)?;
         if !share.has_room() || self.try_lock_block(&share, &mut seat.work, age, block).is_err() {
-            return Ok(false);
+            return Ok(None);
         }
         drop(share);
         // What is gathered has to be committed first, and it is newer.
         if self.gathering.has_any() && self.gathering.has(block) {
-            return Ok(false);
+            return Ok(None);
         }
-        match self.read(seat.for_reading(), block, image) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
+        let newest = match self.read(seat.for_reading(), block, image) {
+            Ok(true) => Newest::Content,
+            Ok(false) if takes == Takes::Discards => Newest::Discard,
+            Ok(false) => return Ok(None),
             Err(Error::Failed) => return Err(Error::Failed),
             // The checkpoint that comes to it says so.
-            Err(_) => return Ok(false),
-        }
+            Err(_) => return Ok(None),
+        };
         share = self.share(block)?;
         let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
-        Ok(is_there)
+        Ok(is_there.then_some(newest))
     }
 
     /// Commits blocks that are taken, if there is room. Where they go to the log, all of them do.

@@ -17,10 +17,10 @@
 
 use journal_core::parts::{Goes, HomeScratch, Kept, Waiting, kept_at_head};
 use journal_core::policy::Policy;
-use journal_core::record::Form;
 use journal_core::units::LaneNumber;
 use journal_core::{Batched, BlockNumber, CheckpointReport, Operation, Rule};
 
+use crate::engine::upkeep::move_to_log::{Newest, Takes};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -30,17 +30,12 @@ use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
-/// What the newest frame of a block says of it.
-enum Newest {
-    Content,
-    Discard,
-}
-
 /// The most blocks that one copy takes along.
 const COPIED_MAX: usize = 1024;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Frees what can be freed without the device, for a transaction that needs room.
+    /// Frees what can be freed without the device, for a transaction that needs room or a commit.
+    /// What is in slots is folded, and not copied.
     pub(super) fn make_room_in_memory(
         &self,
         cell: &mut UpkeepCell,
@@ -172,15 +167,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
         image: &mut [u8],
     ) -> Result<Option<Newest>, Error> {
-        if !self.take_to_move(seat, age, block, image)? {
-            return Ok(None);
-        }
+        let newest = self.take_to_move(seat, age, block, image, Takes::Discards)?;
         if !self.keeps(Rule::CopyIsNewest) {
             image.fill(0);
         }
-        let share = self.share(block)?;
-        let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
-        let is_discard = newest == Some(Form::Discard);
-        Ok(Some(if is_discard { Newest::Discard } else { Newest::Content }))
+        Ok(newest)
     }
 }

@@ -198,7 +198,8 @@ impl BlockFiles {
     /// has. Everything is written home first, and all files wait until this returns.
     ///
     /// # Errors
-    /// The journal's, and those of the disk. Files have what they had.
+    /// The journal's, and those of the disk. Files have what they had. Where the disk was not
+    /// synced, a power loss may give free blocks back what they held: the files are closed then.
     pub fn trim(&self, disk: &mut impl BlockDevice) -> Result<u64, Error> {
         let mut state = self.shared.open_to_write()?;
         let store = &*self.shared.store;
@@ -210,12 +211,15 @@ impl BlockFiles {
         let runs = joined(untrimmed.iter().flat_map(within).collect());
         // 2. The journal forgets them: no later change may build on what they held.
         let done = discard(store, &runs).and_then(|()| {
-            // 3. Nothing of them is in the journal when the disk forgets them, durably.
-            let device = |error| Error::from(nvm_journal::Error::Device(error));
-            for (first, count) in &runs {
-                disk.discard(BlockNumber(*first), *count).map_err(device)?;
-            }
-            disk.sync().map_err(device)
+            // 3. Nothing of them is in the journal when the disk forgets them, durably. That holds
+            //    for those before an error as well: a later change may build on what they hold now.
+            let mut discard = |(first, count): &(u64, u64)| {
+                disk.discard(BlockNumber(*first), *count).map_err(nvm_journal::Error::Device)
+            };
+            let discarded = runs.iter().try_for_each(&mut discard);
+            let synced = disk.sync().map_err(nvm_journal::Error::Device);
+            state.is_closed |= synced.is_err();
+            Ok(discarded.and(synced)?)
         });
         if let Err(error) = done {
             state.untrimmed.extend(untrimmed);
