@@ -317,7 +317,8 @@ fn a_snapshot_of_whole_blocks_shows_one_state() {
 /// Fewer slots than versions: what is in them goes home, and slots are written again.
 #[test]
 fn a_snapshot_of_slots_shows_one_state() {
-    snapshots_show_one_state("snapshots-slots", || options().policy(Lcow::new()).lane_slots(3).shield_blocks(2));
+    let options = || options().policy(Lcow::new()).lane_slots(3).shield_blocks(2);
+    snapshots_show_one_state("snapshots-slots", options);
 }
 
 const LIVES: usize = 3;

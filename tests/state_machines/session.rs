@@ -27,7 +27,7 @@ struct Open<'j> {
     changes: Changes,
 }
 
-/// A snapshot, and what it has to show of each block: nothing certain of those that may not be live.
+/// A snapshot, and what it has to show of each block that is live.
 struct Kept<'j> {
     snapshot: Snapshot<'j>,
     blocks: [Option<Block>; BLOCKS],
