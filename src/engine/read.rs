@@ -138,7 +138,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.pins || share.index.newest(block).is_none() {
             return false;
         }
-        let holder = self.blocks.holder_of(self.blocks.stripe(block));
+        let holder = self.blocks.holder_of(block);
         holder.is_some_and(|holder| !self.seats.is_own(holder)) && waited.rounds() < KEPT_SOON
     }
 
