@@ -219,6 +219,7 @@ where
             uses,
             clean,
             caches: cached > 0,
+            keeps_checks: cached > 0 && options.policy.wants_old_check(),
             pins,
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),

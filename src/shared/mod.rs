@@ -109,6 +109,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) clean: Option<CleanSlots>,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
+    /// Whether the checks of contents are kept with them, since the policy uses those.
+    pub(crate) keeps_checks: bool,
     /// Whether the contents of all blocks that have frames are kept there.
     pub(crate) pins: bool,
     /// Whether a checkpoint is under way.
