@@ -226,6 +226,7 @@ where
             notes,
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
+            step_nanos: options.settings.step_nanos(),
             relogs: options.settings.relogs,
             gathering,
         });

@@ -100,6 +100,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) levels: Levels,
     /// How many blocks a transaction that needs room writes home in one step.
     pub(crate) step_blocks: usize,
+    /// How many nanoseconds that step is to take, on fast memory.
+    pub(crate) step_nanos: u64,
     /// Whether room is made by copies in the memory.
     pub(crate) relogs: bool,
     pub(crate) gathering: Gathering,
