@@ -301,7 +301,8 @@ mod tests {
             difference: u64,
             zeroes in 0_usize..2 << 16,
             bytes in vec(any::<u8>(), 1..LEN_MAX),
-            (from, to): (prop::sample::Index, prop::sample::Index),
+            from: prop::sample::Index,
+            to: prop::sample::Index,
         ) {
             let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
             let part = from.min(to)..from.max(to);
