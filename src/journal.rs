@@ -226,7 +226,7 @@ where
             notes,
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
-            step_nanos: options.settings.step_nanos(),
+            step_nanos: u64::try_from(options.settings.longest_stop.as_nanos()).unwrap_or(u64::MAX),
             relogs: options.settings.relogs,
             gathering,
         });

@@ -524,11 +524,6 @@ impl Settings {
         (nanos / geometry.block_size.bytes()).clamp(1, self.batch_on(geometry).0)
     }
 
-    /// How many nanoseconds such a step is to take.
-    pub(crate) fn step_nanos(&self) -> u64 {
-        u64::try_from(self.longest_stop.as_nanos()).unwrap_or(u64::MAX)
-    }
-
     /// Whether commits make room.
     pub(crate) const fn acts_in_commits(&self) -> bool {
         self.upkeep_in_commits && !self.background

@@ -22,7 +22,7 @@ use crate::shared::{Shared, ShortOf};
 use crate::staging::hint::Hint;
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
-use crate::threads::block_locks::{Age, Taken};
+use crate::threads::block_locks::{Age, LockedAt};
 use crate::threads::sync::thread::Patience;
 use crate::threads::waiting::{BlockWait, InCircle};
 
@@ -191,9 +191,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<(), Age> {
         match self.blocks.try_lock(&mut share.claims, block, age)? {
-            Taken::Before => {}
-            Taken::Word(stripe) => work.held.push(stripe),
-            Taken::Beside => work.held_beside.push(block),
+            LockedAt::Before => {}
+            LockedAt::Word(stripe) => work.held.push(stripe),
+            LockedAt::Beside => work.held_beside.push(block),
         }
         Ok(())
     }

@@ -65,7 +65,7 @@ const fn run_of(block: BlockNumber) -> u64 {
 
 /// Where a transaction has a block that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum LockedAt {
     /// Where it had the block before.
     Before,
     /// In this word of the table.
@@ -287,13 +287,13 @@ impl BlockLocks {
         claims: &mut Claims,
         block: BlockNumber,
         age: Age,
-    ) -> Result<Taken, Age> {
+    ) -> Result<LockedAt, Age> {
         let run = self.of_run(block);
         if claims.0.is_some() || !run.have_line() {
             return self.try_lock_carefully(claims, block, age);
         }
         let is_new = run.try_word(block, age)?;
-        Ok(if is_new { Taken::Word(self.stripe(block)) } else { Taken::Before })
+        Ok(if is_new { LockedAt::Word(self.stripe(block)) } else { LockedAt::Before })
     }
 
     /// Takes a block like [`try_lock`](Self::try_lock), where blocks of its share are claimed, or
@@ -304,11 +304,11 @@ impl BlockLocks {
         claims: &mut Claims,
         block: BlockNumber,
         age: Age,
-    ) -> Result<Taken, Age> {
+    ) -> Result<LockedAt, Age> {
         let run = self.of_run(block);
         let beside = claims.has_beside().then(|| self.lock_beside().get(&block).copied());
         match beside.flatten().or_else(|| run.holder_of(block)) {
-            Some(holder) if holder == age => return Ok(Taken::Before),
+            Some(holder) if holder == age => return Ok(LockedAt::Before),
             Some(holder) => return Err(holder),
             None => {}
         }
@@ -318,11 +318,11 @@ impl BlockLocks {
         if run.have_line() {
             // It may have come free since.
             let is_new = run.try_word(block, age)?;
-            return Ok(if is_new { Taken::Word(self.stripe(block)) } else { Taken::Before });
+            return Ok(if is_new { LockedAt::Word(self.stripe(block)) } else { LockedAt::Before });
         }
         self.lock_beside().insert(block, age);
         claims.0.get_or_insert_default().beside += 1;
-        Ok(Taken::Beside)
+        Ok(LockedAt::Beside)
     }
 
     /// Gives back a block that was taken beside the table. The caller has the lock of its share.

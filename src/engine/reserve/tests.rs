@@ -77,8 +77,8 @@ fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
 }
 
 /// Two transactions are open at the same time, and their blocks have one word in the table of
-/// locks. Neither waits, and neither is told of the other: with this thread waiting for itself, each
-/// would be.
+/// locks. Neither waits, and neither is told of the other. One that waited for the other would wait
+/// for its own thread, and be told.
 #[test]
 fn transactions_whose_blocks_share_a_word_do_not_meet() {
     let nvm = Region::anonymous(4 << 20).expect("there is memory");

@@ -27,16 +27,16 @@ impl Block {
         Arc::new(Self { locks, share, content: Word::new() })
     }
 
-    fn take(&self, block: BlockNumber, age: Age) -> Option<Taken> {
+    fn take(&self, block: BlockNumber, age: Age) -> Option<LockedAt> {
         let mut share = self.share.lock().expect("nobody panics");
         self.locks.try_lock(&mut share, block, age).ok()
     }
 
-    fn give(&self, block: BlockNumber, taken: Taken) {
+    fn give(&self, block: BlockNumber, taken: LockedAt) {
         match taken {
-            Taken::Before => panic!("nobody asks twice"),
-            Taken::Word(word) => self.locks.unlock(word),
-            Taken::Beside => {
+            LockedAt::Before => panic!("nobody asks twice"),
+            LockedAt::Word(word) => self.locks.unlock(word),
+            LockedAt::Beside => {
                 let mut share = self.share.lock().expect("nobody panics");
                 self.locks.unlock_beside(&mut share, block);
             }
@@ -44,21 +44,21 @@ impl Block {
     }
 }
 
-type Takes = fn(&Block, Age) -> Option<Taken>;
+type Takes = fn(&Block, Age) -> Option<LockedAt>;
 
-fn take(block: &Block, age: Age) -> Option<Taken> {
+fn take(block: &Block, age: Age) -> Option<LockedAt> {
     block.take(BLOCK, age)
 }
 
 /// Takes the block where the share is free, and not otherwise. No thread waits, so more of them can
 /// be explored.
-fn take_at_once(block: &Block, age: Age) -> Option<Taken> {
+fn take_at_once(block: &Block, age: Age) -> Option<LockedAt> {
     let share = block.share.try_lock().expect("nobody panics");
     share.and_then(|mut share| block.locks.try_lock(&mut share, BLOCK, age).ok())
 }
 
 /// Each thread counts the block's content up, if it gets the block.
-fn count(transactions: u64, takes: Takes, unlocks: fn(&Block, Taken)) {
+fn count(transactions: u64, takes: Takes, unlocks: fn(&Block, LockedAt)) {
     let block = Block::new();
     let transact = move |block: &Block, age| {
         let taken = takes(block, Age(age));
@@ -82,7 +82,7 @@ fn count(transactions: u64, takes: Takes, unlocks: fn(&Block, Taken)) {
     assert_eq!(block.locks.holder_of(BLOCK), None);
 }
 
-fn unlock(block: &Block, taken: Taken) {
+fn unlock(block: &Block, taken: LockedAt) {
     block.give(BLOCK, taken);
 }
 
@@ -157,7 +157,7 @@ fn steps_got_wrong_are_caught() {
         |block, age| block.locks.try_lock(&mut Claims::default(), BLOCK, age).ok();
     assert!(is_caught(None, move || count(2, without_the_share, unlock)));
     let releases_nothing = |block: &Block, taken| match taken {
-        Taken::Word(word) => block.locks.holder(word).store(0, Ordering::Relaxed),
+        LockedAt::Word(word) => block.locks.holder(word).store(0, Ordering::Relaxed),
         taken => unlock(block, taken),
     };
     assert!(is_caught(None, move || count(2, take, releases_nothing)));

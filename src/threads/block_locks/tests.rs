@@ -11,13 +11,13 @@ const OTHER: BlockNumber = BlockNumber(7 + 8 * RUN_BLOCKS);
 fn a_block_has_one_holder_which_may_ask_again() {
     let (locks, mut claims) = (BlockLocks::new(1, 3), Claims::default());
     let word = locks.stripe(BLOCK);
-    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(2)), Ok(Taken::Word(word)));
-    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(2)), Ok(Taken::Before));
+    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(2)), Ok(LockedAt::Word(word)));
+    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(2)), Ok(LockedAt::Before));
     assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(1)), Err(Age(2)));
     assert_eq!(locks.holder_of(BLOCK), Some(Age(2)));
     locks.unlock(word);
     assert_eq!(locks.holder_of(BLOCK), None);
-    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(1)), Ok(Taken::Word(word)));
+    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(1)), Ok(LockedAt::Word(word)));
 }
 
 #[test]
@@ -28,9 +28,9 @@ fn two_blocks_of_one_word_are_locked_each_by_itself() {
     // By two transactions, and by one.
     for ages in [(1, 2), (2, 1), (3, 3)] {
         let (one, other) = (Age(ages.0), Age(ages.1));
-        assert_eq!(locks.try_lock(&mut claims, BLOCK, one), Ok(Taken::Word(word)));
-        assert_eq!(locks.try_lock(&mut claims, OTHER, other), Ok(Taken::Beside));
-        assert_eq!(locks.try_lock(&mut claims, OTHER, other), Ok(Taken::Before));
+        assert_eq!(locks.try_lock(&mut claims, BLOCK, one), Ok(LockedAt::Word(word)));
+        assert_eq!(locks.try_lock(&mut claims, OTHER, other), Ok(LockedAt::Beside));
+        assert_eq!(locks.try_lock(&mut claims, OTHER, other), Ok(LockedAt::Before));
         assert_eq!((locks.holder_of(BLOCK), locks.holder_of(OTHER)), (Some(one), Some(other)));
         for block in [BLOCK, OTHER] {
             let holder = locks.holder_of(block).expect("has one");
@@ -43,7 +43,7 @@ fn two_blocks_of_one_word_are_locked_each_by_itself() {
         // The word is free, and the block is not.
         assert_eq!(locks.of_run(OTHER).try_lock(&claims, OTHER, Age(9)), None);
         assert_eq!(locks.try_lock(&mut claims, OTHER, Age(9)), Err(other));
-        assert_eq!(locks.try_lock(&mut claims, BLOCK, one), Ok(Taken::Word(word)));
+        assert_eq!(locks.try_lock(&mut claims, BLOCK, one), Ok(LockedAt::Word(word)));
         locks.unlock_beside(&mut claims, OTHER);
         assert_eq!((locks.holder_of(BLOCK), locks.holder_of(OTHER)), (Some(one), None));
         assert!(claims.0.is_none(), "nothing is unusual any more");
@@ -62,16 +62,19 @@ fn a_line_belongs_to_its_run_until_all_its_words_are_free() {
     let last = BlockNumber(RUN_BLOCKS - 1);
     let others: Vec<_> = (0..RUN_BLOCKS).map(|at| BlockNumber(RUN_BLOCKS + at)).collect();
     let word = locks.stripe(last);
-    assert_eq!(locks.try_lock(&mut claims, last, Age(1)), Ok(Taken::Word(word)));
+    assert_eq!(locks.try_lock(&mut claims, last, Age(1)), Ok(LockedAt::Word(word)));
     for other in &others {
-        assert_eq!(locks.try_lock(&mut claims, *other, Age(2)), Ok(Taken::Beside));
+        assert_eq!(locks.try_lock(&mut claims, *other, Age(2)), Ok(LockedAt::Beside));
     }
     let beside = BlockNumber(0);
-    assert_eq!(locks.try_lock(&mut claims, beside, Age(3)), Ok(Taken::Word(locks.stripe(beside))));
+    assert_eq!(
+        locks.try_lock(&mut claims, beside, Age(3)),
+        Ok(LockedAt::Word(locks.stripe(beside)))
+    );
     locks.unlock(word);
     assert_eq!(locks.try_lock(&mut claims, others[0], Age(4)), Err(Age(2)));
     others.iter().for_each(|other| locks.unlock_beside(&mut claims, *other));
-    assert_eq!(locks.try_lock(&mut claims, others[0], Age(4)), Ok(Taken::Beside));
+    assert_eq!(locks.try_lock(&mut claims, others[0], Age(4)), Ok(LockedAt::Beside));
     assert_eq!(locks.holder_of(beside), Some(Age(3)));
 }
 
@@ -89,8 +92,8 @@ fn what_is_claimed_is_kept_from_every_younger_transaction() {
         let ask = |claims: &mut Claims, block, age| {
             let asked = locks.try_lock(claims, block, Age(age));
             match asked {
-                Ok(Taken::Word(word)) => locks.unlock(word),
-                Ok(Taken::Beside) => locks.unlock_beside(claims, block),
+                Ok(LockedAt::Word(word)) => locks.unlock(word),
+                Ok(LockedAt::Beside) => locks.unlock_beside(claims, block),
                 _ => {}
             }
             asked.map(drop)
@@ -127,11 +130,11 @@ fn the_youngest_that_waited_is_known_also_when_ages_come_round() {
 #[test]
 fn a_holder_keeps_its_block_whoever_claims_it() {
     let (locks, mut claims) = (BlockLocks::new(1, 1), Claims::default());
-    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(9)), Ok(Taken::Word(locks.stripe(BLOCK))));
-    assert_eq!(locks.try_lock(&mut claims, OTHER, Age(9)), Ok(Taken::Beside));
+    assert_eq!(locks.try_lock(&mut claims, BLOCK, Age(9)), Ok(LockedAt::Word(locks.stripe(BLOCK))));
+    assert_eq!(locks.try_lock(&mut claims, OTHER, Age(9)), Ok(LockedAt::Beside));
     for block in [BLOCK, OTHER] {
         claims.add(block, Age(3));
-        assert_eq!(locks.try_lock(&mut claims, block, Age(9)), Ok(Taken::Before));
+        assert_eq!(locks.try_lock(&mut claims, block, Age(9)), Ok(LockedAt::Before));
         assert_eq!(locks.try_lock(&mut claims, block, Age(3)), Err(Age(9)));
     }
 }

@@ -37,7 +37,8 @@ pub trait Versions {
     }
 
     /// Calls with the committed image of a block, where it lies, and with its check where that is
-    /// known. `None` where there is no image at hand any more. The call must not ask about versions.
+    /// known. `None` where there is no image at hand any more. The call must not ask about
+    /// versions.
     fn with_old<R>(
         &mut self,
         _block: BlockNumber,

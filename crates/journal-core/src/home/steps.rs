@@ -92,8 +92,8 @@ const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
-    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so. The step
-    /// is to take `most_nanos` nanoseconds at most, on fast memory and a fast disk.
+    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so. The
+    /// step is to take `most_nanos` nanoseconds at most, on fast memory and a fast disk.
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -171,8 +171,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
-    /// there are none, one batch of blocks in slots goes home, those that were used longest ago. The
-    /// step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].
+    /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
+    /// The step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -226,8 +226,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
-    /// left, a new one is made. Then the one behind it is begun. Returns how many of the `places` of
-    /// the indexes it has gone through.
+    /// left, a new one is made. Then the one behind it is begun. Returns how many of the `places`
+    /// of the indexes it has gone through.
     fn next_list(
         &self,
         indexes: &mut impl Indexes,
