@@ -218,6 +218,16 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
+    fn wants_old_check(&self) -> bool {
+        asked!(self, policy => policy.wants_old_check())
+    }
+
+    #[inline]
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        of_chosen!(self, policy => policy.place_on(update, old_check, out))
+    }
+
+    #[inline]
     fn logs_images(&self) -> bool {
         asked!(self, policy => policy.logs_images())
     }

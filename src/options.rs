@@ -445,8 +445,10 @@ impl<L, H> Options<L, H> {
     ///
     /// Room is made in steps. A step writes one batch of blocks home, syncs it, and lets the lanes
     /// go on without them; the transaction goes on as soon as its room is there. This time says how
-    /// many blocks a batch has: as many as are copied in it at a byte a nanosecond, one at least.
-    /// A transaction that wants more room than a batch frees takes more steps.
+    /// much a step does, one block at least. Each block is charged by its bytes, and by the changes
+    /// that its content is built from. So is each frame that the heads pass. The charges are what
+    /// was measured on plain memory. A transaction that wants more room than a step frees takes
+    /// more steps.
     ///
     /// It bounds what the journal does between two calls of the device, and how much it asks of the
     /// device in one step. It cannot bound how long a slow device takes for that. The first step

@@ -566,7 +566,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         &mut self,
         mut call: impl FnMut(&mut Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let is_first = self.seat.work.held.is_empty();
+        let is_first = !self.seat.work.has_blocks();
         loop {
             match call(self) {
                 Err(Error::Conflict { .. }) if is_first => self.begin_again()?,
@@ -657,7 +657,7 @@ impl<L: Policy, M: Machine> Drop for Transaction<'_, L, M> {
         }
         // After a failure no thread may see what has become of the blocks.
         let work = &self.seat.work;
-        if (!work.held.is_empty() || work.has_room()) && !self.shared.has_failed() {
+        if (work.has_blocks() || work.has_room()) && !self.shared.has_failed() {
             self.give_up();
         }
     }

@@ -243,7 +243,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
         let share = self.share(block)?;
         let stripe = self.blocks.stripe(block);
-        if !share.has_room() || self.blocks.try_lock(&share.claims, stripe, age) != Ok(true) {
+        let locks = self.blocks.of_run(block);
+        if !share.has_room() || locks.try_lock(&share.claims, block, age) != Some(true) {
             return Ok(None);
         }
         // Another thread may have deferred or gathered this block's last content, and said so

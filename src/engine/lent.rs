@@ -11,11 +11,12 @@
 
 use journal_core::parts::{Goes, Operations, Prepared};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, CommitError, Rule};
+use journal_core::{BlockNumber, CommitError, Kernels as _, Rule};
 
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::cache::Kept;
 use crate::shared::share::Share;
 use crate::staging::pages::Page;
 use crate::staging::seat::Seat;
@@ -31,6 +32,29 @@ impl<L, M: Machine> Shared<L, M> {
         &self,
         block: BlockNumber,
         call: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> R {
+        self.with_kept_page(block, |kept| call(kept.map(|kept| kept.image())))
+    }
+
+    /// Like [`with_kept`](Self::with_kept), with the check of the image, where the policy uses it.
+    pub(crate) fn with_kept_and_check<R>(
+        &self,
+        block: BlockNumber,
+        call: impl FnOnce(Option<(&[u8], Option<u64>)>) -> R,
+    ) -> R {
+        self.with_kept_page(block, |kept| match kept {
+            Some(kept) if self.keeps_checks => {
+                let (image, check) = kept.with_check(|image| self.common.kernels.crc64(0, image));
+                call(Some((image, Some(check))))
+            }
+            kept => call(kept.map(|kept| (kept.image(), None))),
+        })
+    }
+
+    fn with_kept_page<R>(
+        &self,
+        block: BlockNumber,
+        call: impl FnOnce(Option<&mut Kept>) -> R,
     ) -> R {
         if !self.caches {
             return call(None);
@@ -63,7 +87,11 @@ impl<L, M: Machine> Shared<L, M> {
     }
 
     /// What [`with_kept`](Self::with_kept) lends of a block of this share.
-    pub(crate) fn lent_of<'s>(&self, share: &'s mut Share, block: BlockNumber) -> Option<&'s [u8]> {
+    pub(crate) fn lent_of<'s>(
+        &self,
+        share: &'s mut Share,
+        block: BlockNumber,
+    ) -> Option<&'s mut Kept> {
         let is_whole = || share.index.is_unreadable(block) || share.is_to_fold(block);
         if !self.caches || self.gathering.has_any() || is_whole() {
             return None;
@@ -72,7 +100,7 @@ impl<L, M: Machine> Shared<L, M> {
         let newest = newest.map(|newest| share.index.frame(newest).stamp);
         let cache = share.cache.as_mut()?;
         if !self.keeps(Rule::ComparedWithCommitted) {
-            return cache.look_up_any(block);
+            return cache.find_any(block);
         }
         cache.find(block, newest)
     }

@@ -11,7 +11,9 @@ mod clean;
 use journal_core::parts::{FrameAt, Lanes as _, NodeId, Operations, apply_frames};
 use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
-use journal_core::{BlockDevice, BlockNumber, Committed, JournalError, Operation, Rule};
+use journal_core::{
+    BlockDevice, BlockNumber, Committed, JournalError, Kernels as _, Operation, Rule,
+};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -138,7 +140,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.pins || share.index.newest(block).is_none() {
             return false;
         }
-        let holder = self.blocks.holder_of(self.blocks.stripe(block));
+        let holder = self.blocks.holder_of(block);
         holder.is_some_and(|holder| !self.seats.is_own(holder)) && waited.rounds() < KEPT_SOON
     }
 
@@ -294,8 +296,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(false);
         }
         if !self.keeps(Rule::ComparedWithCommitted) {
-            let found = share.cache.as_ref().and_then(|cache| cache.look_up_any(block));
-            return Ok(found.map(|image| into.copy_from_slice(image)).is_some());
+            let found = share.cache.as_mut().and_then(|cache| cache.find_any(block));
+            return Ok(found.map(|kept| into.copy_from_slice(kept.image())).is_some());
         }
         let newest = self.newest_readable(&share, block);
         let is_there = self.look_up(&mut share, block, newest, 0, into);
@@ -431,7 +433,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     share.keep(update.block, image);
                 }
             } else if let Some(cache) = &mut share.cache {
-                cache.patch(update.block, committed.stamp, update.change.pieces());
+                let patches = update.change.pieces();
+                let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
+                    self.common.kernels.crc64_of_patched(check, old, new, behind)
+                };
+                cache.patch(update.block, committed.stamp, patches, moved_on);
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::shared::{Shared, ShortOf};
 use crate::staging::hint::Hint;
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
-use crate::threads::block_locks::Age;
+use crate::threads::block_locks::{Age, LockedAt};
 use crate::threads::sync::thread::Patience;
 use crate::threads::waiting::{BlockWait, InCircle};
 
@@ -70,9 +70,9 @@ impl<L, M: Machine> Shared<L, M> {
         for operation in run {
             let block = operation.block();
             match locks.try_lock(&share.claims, block, age) {
-                Ok(true) => taken |= 1 << count,
-                Ok(false) => {}
-                Err(_) => break,
+                Some(true) => taken |= 1 << count,
+                Some(false) => {}
+                None => break,
             }
             self.note_overwritten_by(work, share, block);
             count += 1;
@@ -122,7 +122,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
         let mut share = self.share(block)?;
-        if let Err(holder) = self.try_lock_block(&share, work, age, block) {
+        if let Err(holder) = self.try_lock_block(&mut share, work, age, block) {
             drop(share);
             share = self.wait_to_lock(work, age, block, holder)?;
         }
@@ -185,14 +185,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     pub(super) fn try_lock_block(
         &self,
-        share: &Share,
+        share: &mut Share,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
     ) -> Result<(), Age> {
-        let stripe = self.blocks.stripe(block);
-        if self.blocks.try_lock(&share.claims, stripe, age)? {
-            work.held.push(stripe);
+        match self.blocks.try_lock(&mut share.claims, block, age)? {
+            LockedAt::Before => {}
+            LockedAt::Word(stripe) => work.held.push(stripe),
+            LockedAt::Beside => work.held_beside.push(block),
         }
         Ok(())
     }
@@ -209,7 +210,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
         self.blocks.note_waits(age);
         let stripe = self.blocks.stripe(block);
-        let holds_some = !work.held.is_empty() || work.has_room();
+        let holds_some = work.has_blocks() || work.has_room();
         let mut patience = Patience::of_the_next();
         let mut wait = None;
         let mut look = || {
@@ -230,14 +231,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 None => {
                     patience.pause();
                     // Looking first leaves the share to others.
-                    if let Some(found) = self.blocks.holder_of(stripe) {
+                    if let Some(found) = self.blocks.holder_of(block) {
                         holder = found;
                         return Ok(None);
                     }
                 }
             }
-            let share = self.share(block)?;
-            let locked = self.try_lock_block(&share, work, age, block);
+            let mut share = self.share(block)?;
+            let locked = self.try_lock_block(&mut share, work, age, block);
             Ok(locked.map_err(|found| holder = found).is_ok().then_some(share))
         };
         let mut locked = loop {
@@ -250,11 +251,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(wait) = wait {
             match &mut locked {
                 Ok(share) => {
-                    share.claims.give_up(stripe, age);
+                    share.claims.give_up(block, age);
                     wait.end_with_it();
                 }
                 // Before the threads are woken that were refused because of the claim.
-                Err(_) => self.share(block)?.claims.give_up(stripe, age),
+                Err(_) => self.share(block)?.claims.give_up(block, age),
             }
         }
         locked
@@ -267,10 +268,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
         holds_some: bool,
     ) -> Result<BlockWait<'_>, Error> {
-        let (stripe, seats) = (self.blocks.stripe(block), self.seats.own_numbers());
-        let wait = self.waiting.wait_for_block(&self.blocks, (stripe, age), seats, holds_some);
+        let seats = self.seats.own_numbers();
+        let wait = self.waiting.wait_for_block(&self.blocks, (block, age), seats, holds_some);
         let wait = wait.map_err(|InCircle| Error::Conflict { block })?;
-        self.share(block)?.claims.add(stripe, age);
+        self.share(block)?.claims.add(block, age);
         Ok(wait)
     }
 

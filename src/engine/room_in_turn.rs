@@ -172,7 +172,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let wants = work.wants.get_or_insert_default();
         wants.add(bytes, core::iter::once((block, 1)), self.shares.len());
-        if work.held.is_empty() {
+        if !work.has_blocks() {
             // A transaction that may not wait any longer goes on; it is a small one.
             return self.await_room(work, age).map(drop);
         }
@@ -211,7 +211,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// it is, or whether waiting will not help.
     fn await_room(&self, work: &mut Work, age: Age) -> Result<bool, Error> {
         debug_assert!(
-            work.held.is_empty() && !work.has_room(),
+            !work.has_blocks() && !work.has_room(),
             "a waiting transaction holds nothing"
         );
         self.blocks.note_waits(age);

@@ -98,9 +98,13 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         may
     }
 
-    fn with_old<R>(&mut self, block: BlockNumber, call: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    fn with_old<R>(
+        &mut self,
+        block: BlockNumber,
+        call: impl FnOnce(Option<(&[u8], Option<u64>)>) -> R,
+    ) -> R {
         let is_lent_all = &mut self.is_lent_all;
-        self.shared.with_kept(block, |kept| {
+        self.shared.with_kept_and_check(block, |kept| {
             *is_lent_all &= kept.is_some();
             call(kept)
         })

@@ -12,6 +12,8 @@
 //! CA3. Blocks that have frames in the lanes stay as long as an eviction finds others among those
 //!     it looks at, because they cost most to read. Where they are *pinned*, they always stay. A
 //!     share of the index has no room for more frames than its cache has for blocks.
+//! CA4. The check of an image is kept from when a policy has asked for it. A patch moves it on by
+//!     what the patch changes. Any other content comes without a check.
 
 pub(crate) mod clean;
 pub(crate) mod last_use;
@@ -29,8 +31,10 @@ const LOOKED_AT_MAX: usize = 64;
 
 /// What is kept of a block.
 #[derive(Debug)]
-struct Kept {
+pub(crate) struct Kept {
     image: Box<[u8]>,
+    /// The check of the image, `crc64(0, image)`, where it is known (CA4).
+    check: Option<u64>,
     /// The stamp of the frame that it is up to; zero for content that is home.
     stamp: Stamp,
     /// Whether it was read since the hand came by.
@@ -38,6 +42,21 @@ struct Kept {
     /// The stamp of the first frame that it is not up to, if there is one. Then it is memory for
     /// the next content of the block, which mostly comes at once.
     stale: Option<Stamp>,
+}
+
+impl Kept {
+    #[inline]
+    pub(crate) fn image(&self) -> &[u8] {
+        &self.image
+    }
+
+    /// The image with its check, which `check_of` computes where it is not known.
+    pub(crate) fn with_check(&mut self, check_of: impl Fn(&[u8]) -> u64) -> (&[u8], u64) {
+        let Self { image, check, .. } = self;
+        let check = *check.get_or_insert_with(|| check_of(image));
+        debug_assert_eq!(check, check_of(image), "CA4");
+        (image, check)
+    }
 }
 
 /// Mixes the number of a block. Numbers are the store's own, and there are few at a time, so the
@@ -108,11 +127,11 @@ impl Cache {
         let Self { kept, asked, .. } = self;
         let found = find_in(kept, block, newest)?;
         asked.hits += 1;
-        Some(found)
+        Some(&found.image)
     }
 
     /// Finds content like [`look_up`](Self::look_up), which is not counted.
-    pub(crate) fn find(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+    pub(crate) fn find(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
         find_in(&mut self.kept, block, newest)
     }
 
@@ -129,6 +148,7 @@ impl Cache {
         let Some(kept) = found.filter(counts) else { return false };
         self.asked.hits += 1;
         core::mem::swap(&mut kept.image, page);
+        kept.check = None;
         // No frame has this stamp, so that no patches are put on what is there now.
         kept.stale = Some(Stamp(0));
         self.stale += 1;
@@ -138,8 +158,8 @@ impl Cache {
     /// Finds whatever is there of a block, of whichever frame. A test asks for it that breaks the
     /// rule [`ComparedWithCommitted`](journal_core::Rule::ComparedWithCommitted).
     #[cold]
-    pub(crate) fn look_up_any(&self, block: BlockNumber) -> Option<&[u8]> {
-        self.kept.get(&block.raw()).map(|kept| &*kept.image)
+    pub(crate) fn find_any(&mut self, block: BlockNumber) -> Option<&mut Kept> {
+        self.kept.get_mut(&block.raw())
     }
 
     /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
@@ -195,13 +215,15 @@ impl Cache {
     fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Box<[u8]>> {
         let kept = self.kept.get_mut(&block.raw())?;
         kept.stamp = newest.unwrap_or(Stamp(0));
+        kept.check = None;
         self.stale -= usize::from(kept.stale.take().is_some());
         Some(&mut kept.image)
     }
 
     fn add(&mut self, block: BlockNumber, newest: Option<Stamp>, image: Box<[u8]>) {
         let stamp = newest.unwrap_or(Stamp(0));
-        self.kept.insert(block.raw(), Kept { image, stamp, is_used: false, stale: None });
+        self.kept
+            .insert(block.raw(), Kept { image, check: None, stamp, is_used: false, stale: None });
         self.order.push(block.raw());
     }
 
@@ -215,18 +237,28 @@ impl Cache {
 
     /// Brings what is kept of a block up to the frame with this stamp, which has these patches. It
     /// can be if it was up to the frame below that one.
+    ///
+    /// `check_of_patched` says what the check of an image becomes by a patch, of which the old and
+    /// the new bytes are given, and how many bytes follow them.
     pub(crate) fn patch<'p>(
         &mut self,
         block: BlockNumber,
         stamp: Stamp,
         patches: impl Iterator<Item = Patch<'p>>,
+        check_of_patched: impl Fn(u64, (&[u8], &[u8]), usize) -> u64,
     ) {
         let Some(kept) = self.kept.get_mut(&block.raw()) else { return };
         if kept.stale != Some(stamp) {
             return;
         }
         for Patch { at, bytes } in patches {
-            kept.image[at as usize..][..bytes.len()].copy_from_slice(bytes);
+            let (start, end) = (at as usize, at as usize + bytes.len());
+            let behind = kept.image.len() - end;
+            let old = &mut kept.image[start..end];
+            if let Some(check) = &mut kept.check {
+                *check = check_of_patched(*check, (old, bytes), behind);
+            }
+            old.copy_from_slice(bytes);
         }
         (kept.stamp, kept.stale) = (stamp, None);
         self.stale -= 1;
@@ -276,11 +308,11 @@ impl Cache {
 
 type KeptBlocks = HashMap<u64, Kept, BuildHasherDefault<BlockHasher>>;
 
-fn find_in(kept: &mut KeptBlocks, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
+fn find_in(kept: &mut KeptBlocks, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
     let found = kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
     let kept = found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp))?;
     kept.is_used = true;
-    Some(&kept.image)
+    Some(kept)
 }
 
 #[cfg(test)]
@@ -309,6 +341,11 @@ mod tests {
         cache.keep(BlockNumber(block), stamp, &[block as u8; 4], has_frames);
     }
 
+    fn moved(check: u64, (old, new): (&[u8], &[u8]), behind: usize) -> u64 {
+        use journal_core::Kernels as _;
+        journal_core::PortableKernels.crc64_of_patched(check, old, new, behind)
+    }
+
     fn has(cache: &mut Cache, block: u64, newest: Option<u64>) -> bool {
         let found = cache.look_up(BlockNumber(block), newest.map(Stamp));
         found.inspect(|image| assert_eq!(**image, [block as u8; 4])).is_some()
@@ -333,7 +370,7 @@ mod tests {
     fn what_is_kept_follows_patches_of_the_next_frame_and_of_no_other() {
         let mut cache = Cache::new(4, false).expect("of some");
         let patch = |cache: &mut Cache, stamp, bytes| {
-            cache.patch(BlockNumber(1), Stamp(stamp), [Patch { at: 1, bytes }].into_iter());
+            cache.patch(BlockNumber(1), Stamp(stamp), [Patch { at: 1, bytes }].into_iter(), moved);
         };
         keep(&mut cache, 1, 7, &[]);
         patch(&mut cache, 8, &[9]);
@@ -358,12 +395,59 @@ mod tests {
         assert!(cache.take(BlockNumber(1), Some(Stamp(7)), &mut page) && *page == [1; 4]);
         assert!(!has(&mut cache, 1, Some(7)) && !has(&mut cache, 1, None) && cache.blocks() == 0);
         assert!(!cache.take(BlockNumber(1), None, &mut page));
-        cache.patch(BlockNumber(1), Stamp(8), [Patch { at: 1, bytes: &[9] }].into_iter());
+        cache.patch(BlockNumber(1), Stamp(8), [Patch { at: 1, bytes: &[9] }].into_iter(), moved);
         assert!(!has(&mut cache, 1, Some(Stamp(8).raw())));
         cache.forget(BlockNumber(1), Stamp(8));
         cache.keep_page(BlockNumber(1), Some(Stamp(8)), &mut page, |_| false);
         assert!(has(&mut cache, 1, Some(8)));
         assert_eq!((cache.blocks(), cache.order.len()), (1, 1));
+    }
+
+    /// CA4: the check is computed once, and from then on it is moved on, until other content comes.
+    #[test]
+    fn a_check_is_kept_with_its_image_and_moved_on_by_patches() {
+        use core::cell::Cell;
+        use journal_core::{Kernels as _, PortableKernels};
+
+        let computed = Cell::new(0);
+        let check_of = |image: &[u8]| {
+            computed.set(computed.get() + 1);
+            PortableKernels.crc64(0, image)
+        };
+        let mut cache = Cache::new(4, false).expect("of some");
+        let mut content = vec![1; 4];
+        // A look-up computes it once more in a build that checks itself.
+        let looks = 1 + u32::from(cfg!(debug_assertions));
+        let look = |cache: &mut Cache, stamp: u64, content: &[u8], computes: bool| {
+            computed.set(0);
+            let kept = cache.find(BlockNumber(1), Some(Stamp(stamp))).expect("is there");
+            let (image, check) = kept.with_check(check_of);
+            assert_eq!((image, check), (content, PortableKernels.crc64(0, content)));
+            assert_eq!(computed.get(), if computes { looks } else { looks - 1 });
+        };
+        keep(&mut cache, 1, 1, &[]);
+        look(&mut cache, 1, &content, true);
+        look(&mut cache, 1, &content, false);
+        for (stamp, at, byte) in [(2, 0, 7), (3, 3, 8), (4, 1, 9)] {
+            cache.forget(BlockNumber(1), Stamp(stamp));
+            let bytes = &[byte];
+            let patch = [Patch { at, bytes }].into_iter();
+            cache.patch(BlockNumber(1), Stamp(stamp), patch, moved);
+            content[at as usize] = byte;
+            look(&mut cache, stamp, &content, false);
+        }
+        // Other content: a copy, a page, and a page that was taken and comes back.
+        cache.forget(BlockNumber(1), Stamp(5));
+        keep(&mut cache, 1, 5, &[]);
+        look(&mut cache, 5, &[1; 4], true);
+        let mut page: Box<[u8]> = vec![2; 4].into();
+        cache.forget(BlockNumber(1), Stamp(6));
+        cache.keep_page(BlockNumber(1), Some(Stamp(6)), &mut page, |_| true);
+        look(&mut cache, 6, &[2; 4], true);
+        assert!(cache.take(BlockNumber(1), Some(Stamp(6)), &mut page));
+        page.fill(3);
+        cache.keep_page(BlockNumber(1), Some(Stamp(7)), &mut page, |_| true);
+        look(&mut cache, 7, &[3; 4], true);
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) levels: Levels,
     /// How many blocks a transaction that needs room writes home in one step.
     pub(crate) step_blocks: usize,
+    /// How many nanoseconds that step is to take, on fast memory.
+    pub(crate) step_nanos: u64,
     /// Whether room is made by copies in the memory.
     pub(crate) relogs: bool,
     pub(crate) gathering: Gathering,
@@ -109,6 +111,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) clean: Option<CleanSlots>,
     /// Whether contents are kept in the shares of the index.
     pub(crate) caches: bool,
+    /// Whether the checks of contents are kept with them, since the policy uses those.
+    pub(crate) keeps_checks: bool,
     /// Whether the contents of all blocks that have frames are kept there.
     pub(crate) pins: bool,
     /// Whether a checkpoint is under way.

@@ -28,7 +28,10 @@ pub(crate) struct Work {
     places: Box<Places>,
     /// The lane of the transaction under way.
     pub(crate) lane: LaneNumber,
+    /// The words of its blocks in the table of locks.
     pub(crate) held: Vec<Stripe>,
+    /// Its blocks that are locked beside that table.
+    pub(crate) held_beside: Vec<BlockNumber>,
     pub(crate) names: Names,
     /// A stamp at or above those of everything that is overwritten and lies in other lanes.
     pub(crate) overwritten: Stamp,
@@ -71,6 +74,7 @@ impl Work {
             places: Box::new(Places::EMPTY),
             lane,
             held: Vec::new(),
+            held_beside: Vec::new(),
             names: Names::NONE,
             overwritten: Stamp(0),
             reserved_bytes: 0,
@@ -119,6 +123,12 @@ impl Work {
         }
     }
 
+    /// Whether the transaction has blocks.
+    #[inline]
+    pub(crate) fn has_blocks(&self) -> bool {
+        !self.held.is_empty() || !self.held_beside.is_empty()
+    }
+
     /// Whether the transaction has room that others may wait for. The frames of its operations do
     /// not count.
     #[inline]
@@ -156,6 +166,7 @@ impl Work {
     /// Forgets everything: the transaction holds nothing any more.
     pub(crate) fn clear(&mut self) {
         self.held.clear();
+        self.held_beside.clear();
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;

@@ -1,9 +1,15 @@
 //! Locks on blocks, held from a transaction's first touch until it is durable.
 //!
-//! Blocks share a fixed number of words. Each word holds the age of the transaction that has it, or
-//! zero. All blocks of a word belong to one share of the index, and only the holder of that share's
-//! lock takes the word. So taking a word is a plain store. Giving it back is a plain store too, and
-//! takes no lock.
+//! Runs of blocks share a fixed number of cache lines, in which each block of a run has a word. The
+//! word holds the age of the transaction that has the block, or zero. All blocks of a line belong
+//! to one share of the index, and only the holder of that share's lock takes a word. So taking a
+//! word is a plain store. Giving it back is a plain store too, and takes no lock.
+//!
+//! *No lock covers two blocks.* A line belongs to one run at a time. It passes to another run only
+//! while all its words are zero. Where they are not, a block of the other run is locked *beside*
+//! the table, in a map that has its number. This is slower, and rare: it takes two runs of one line
+//! with blocks locked at the same time. So transactions with different blocks never wait for each
+//! other.
 //!
 //! *Wait-die*: a transaction that already holds something waits only for younger ones. Where an
 //! older one is in the way, it gives up and is tried again, as old as it was. So no transactions
@@ -17,18 +23,19 @@
 //! for transactions that were there before. A claim goes when its transaction has to give up for an
 //! older one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use journal_core::BlockNumber;
 use journal_core::parts::{RUN_BLOCKS, share_of};
 
-use crate::threads::sync::{AtomicU64, Ordering};
+use crate::threads::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// When a transaction began, and which it is: unique while it lives, and lower for older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Age(pub(crate) u64);
 
-/// One word of the table.
+/// One word of the table. Other blocks may have it too, at other times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stripe(u32);
 
@@ -48,12 +55,33 @@ impl Stripe {
 /// The words of a run of blocks.
 const WORDS: usize = RUN_BLOCKS as usize;
 
-/// The locks of one run, for a transaction that takes several of its blocks.
+/// The run that a line belongs to before it belongs to any.
+const NO_RUN: u64 = u64::MAX;
+
+/// The number of a block's run.
+const fn run_of(block: BlockNumber) -> u64 {
+    block.raw() / RUN_BLOCKS
+}
+
+/// Where a transaction has a block that it asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockedAt {
+    /// Where it had the block before.
+    Before,
+    /// In this word of the table.
+    Word(Stripe),
+    /// Beside the table.
+    Beside,
+}
+
+/// The locks of one run, for a transaction that takes several of its blocks. None of them is taken
+/// beside the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLocks<'l> {
     words: &'l [AtomicU64; WORDS],
-    /// The stripe of the first word.
-    first: Stripe,
+    /// The run that the words belong to.
+    belongs_to: &'l AtomicU64,
+    run: u64,
 }
 
 /// Some words in a cache line of their own.
@@ -64,6 +92,11 @@ struct Line([AtomicU64; WORDS]);
 #[derive(Debug)]
 pub(crate) struct BlockLocks {
     holders: Box<[Line]>,
+    /// For each line, the run that it belongs to.
+    runs: Box<[AtomicU64]>,
+    /// Blocks that are locked beside the table, and the transactions that have them. It changes
+    /// only with the lock of the block's share.
+    beside: Mutex<BTreeMap<BlockNumber, Age>>,
     shares: usize,
     /// The lines of one share, less one.
     mask: usize,
@@ -71,66 +104,95 @@ pub(crate) struct BlockLocks {
     waited: AtomicU64,
 }
 
-/// Transactions that have waited long for words of one share of the index, behind that share's
-/// lock.
+/// What is unusual about the blocks of one share of the index, behind that share's lock: which of
+/// them are claimed, and whether some are locked beside the table.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Option<Box<Claimed>>);
 
-/// The claims of each stripe, the oldest first. Out of line, since a share is two cache lines.
+/// Out of line, since a share is two cache lines.
 #[derive(Debug, Default)]
-struct Claimed(BTreeSet<(Stripe, Age)>);
+struct Claimed {
+    /// The claims of each block, the oldest first.
+    ages: BTreeSet<(BlockNumber, Age)>,
+    /// How many blocks of the share are locked beside the table.
+    beside: usize,
+}
 
 impl Claims {
-    /// Keeps a stripe from every younger transaction, until the claim is given up.
-    pub(crate) fn add(&mut self, stripe: Stripe, age: Age) {
-        self.0.get_or_insert_default().0.insert((stripe, age));
+    /// Keeps a block from every younger transaction, until the claim is given up.
+    pub(crate) fn add(&mut self, block: BlockNumber, age: Age) {
+        self.0.get_or_insert_default().ages.insert((block, age));
     }
 
-    /// Ends a claim: the claimant has the stripe, or has given up.
-    pub(crate) fn give_up(&mut self, stripe: Stripe, age: Age) {
+    /// Ends a claim: the claimant has the block, or has given up.
+    pub(crate) fn give_up(&mut self, block: BlockNumber, age: Age) {
         if let Some(claims) = &mut self.0 {
-            claims.0.remove(&(stripe, age));
-            if claims.0.is_empty() {
-                self.0 = None;
-            }
+            claims.ages.remove(&(block, age));
+            self.forget_if_empty();
         }
     }
 
-    /// The age of the oldest claimant of a stripe, if it is older than `age`.
-    #[inline]
-    pub(crate) fn older(&self, stripe: Stripe, age: Age) -> Option<Age> {
-        if self.0.is_none() { None } else { self.oldest(stripe).filter(|oldest| *oldest < age) }
+    fn forget_if_empty(&mut self) {
+        if self.0.as_ref().is_some_and(|claims| claims.ages.is_empty() && claims.beside == 0) {
+            self.0 = None;
+        }
     }
 
+    /// Whether some blocks are locked beside the table.
+    fn has_beside(&self) -> bool {
+        self.0.as_ref().is_some_and(|claims| claims.beside > 0)
+    }
+
+    /// Whether a block is not to be had by its word alone.
     #[cold]
-    fn oldest(&self, stripe: Stripe) -> Option<Age> {
+    fn hinder(&self, block: BlockNumber, age: Age) -> bool {
+        self.has_beside() || self.older(block, age).is_some()
+    }
+
+    /// The age of the oldest claimant of a block, if it is older than `age`.
+    pub(crate) fn older(&self, block: BlockNumber, age: Age) -> Option<Age> {
         let claims = self.0.as_deref()?;
-        claims.0.range((stripe, Age(0))..=(stripe, Age(u64::MAX))).next().map(|claim| claim.1)
+        let oldest = claims.ages.range((block, Age(0))..=(block, Age(u64::MAX))).next()?.1;
+        (oldest < age).then_some(oldest)
     }
 }
 
 impl RunLocks<'_> {
-    /// Takes the stripe of a block of the run, like [`BlockLocks::try_lock`].
+    /// Takes the word of a block of the run. Returns whether the block was not held before by the
+    /// same transaction. `None` where the block is not free, or is not to be had in this way. The
+    /// caller has the lock of the run's share, and so the claims there.
     #[inline(always)]
-    pub(crate) fn try_lock(
-        &self,
-        claims: &Claims,
-        block: BlockNumber,
-        age: Age,
-    ) -> Result<bool, Age> {
-        self.try_lock_at(block.raw() as usize % WORDS, claims, age)
+    pub(crate) fn try_lock(&self, claims: &Claims, block: BlockNumber, age: Age) -> Option<bool> {
+        if (claims.0.is_some() && claims.hinder(block, age)) || !self.have_line() {
+            return None;
+        }
+        self.try_word(block, age).ok()
+    }
+
+    /// Whether the line belongs to the run, or does from now on.
+    #[inline(always)]
+    fn have_line(&self) -> bool {
+        self.belongs_to.load(Ordering::Relaxed) == self.run || self.take_line()
+    }
+
+    /// Takes the line for the run, if no block of another run is locked in it.
+    fn take_line(&self) -> bool {
+        // Pairs with the release by each holder before: it goes on to the next holder of its block,
+        // which may have that block beside the table.
+        let is_free = self.words.iter().all(|holder| holder.load(Ordering::Acquire) == 0);
+        if is_free {
+            self.belongs_to.store(self.run, Ordering::Release);
+        }
+        is_free
     }
 
     #[inline(always)]
-    fn try_lock_at(&self, at: usize, claims: &Claims, age: Age) -> Result<bool, Age> {
-        let holder = &self.words[at % WORDS];
+    fn try_word(&self, block: BlockNumber, age: Age) -> Result<bool, Age> {
+        let holder = &self.words[block.raw() as usize % WORDS];
         // Pairs with the release by the holder before.
         match holder.load(Ordering::Acquire) {
             0 => {
-                if let Some(claimant) = claims.older(Stripe(self.first.0 | at as u32), age) {
-                    return Err(claimant);
-                }
-                holder.store(age.0, Ordering::Relaxed);
+                holder.store(age.0, Ordering::Release);
                 Ok(true)
             }
             found if found == age.0 => Ok(false),
@@ -138,11 +200,23 @@ impl RunLocks<'_> {
         }
     }
 
-    /// Gives back a block of the run that this transaction has, like [`BlockLocks::unlock`].
+    /// The age of the transaction that has a block of the run in its word at this moment.
+    fn holder_of(&self, block: BlockNumber) -> Option<Age> {
+        let is_ours = |order| self.belongs_to.load(order) == self.run;
+        if !is_ours(Ordering::Acquire) {
+            return None;
+        }
+        let holder = self.words[block.raw() as usize % WORDS].load(Ordering::Acquire);
+        // The line may have passed to another run meanwhile.
+        (holder != 0 && is_ours(Ordering::Relaxed)).then_some(Age(holder))
+    }
+
+    /// Gives back a block of the run that this transaction has in its word, like
+    /// [`BlockLocks::unlock`].
     #[inline(always)]
     pub(crate) fn unlock(&self, block: BlockNumber, age: Age) {
         let holder = &self.words[block.raw() as usize % WORDS];
-        debug_assert_eq!(holder.load(Ordering::Relaxed), age.0, "given back by who has it, once");
+        debug_assert_eq!(holder.load(Ordering::Relaxed), age.0, "given back by its holder, once");
         holder.store(0, Ordering::Release);
     }
 }
@@ -152,8 +226,15 @@ impl BlockLocks {
     pub(crate) fn new(shares: usize, stripes: usize) -> Self {
         let each = stripes.div_ceil(WORDS).next_power_of_two();
         let line = || Line(core::array::from_fn(|_| AtomicU64::new(0)));
-        let holders = (0..shares * each).map(|_| line()).collect();
-        Self { holders, shares, mask: each - 1, waited: AtomicU64::new(0) }
+        let lines = shares * each;
+        Self {
+            holders: (0..lines).map(|_| line()).collect(),
+            runs: (0..lines).map(|_| AtomicU64::new(NO_RUN)).collect(),
+            beside: Mutex::default(),
+            shares,
+            mask: each - 1,
+            waited: AtomicU64::new(0),
+        }
     }
 
     /// The stripe of the first block of a block's run.
@@ -181,28 +262,76 @@ impl BlockLocks {
     /// The locks of a block's run.
     #[inline(always)]
     pub(crate) fn of_run(&self, block: BlockNumber) -> RunLocks<'_> {
-        self.beside(self.first_of_run(block))
-    }
-
-    /// The locks of the run that a stripe belongs to.
-    #[inline(always)]
-    fn beside(&self, stripe: Stripe) -> RunLocks<'_> {
-        let line = stripe.0 as usize / WORDS;
-        RunLocks { words: &self.holders[line].0, first: Stripe((line * WORDS) as u32) }
+        let line = self.first_of_run(block).0 as usize / WORDS;
+        let (words, belongs_to) = (&self.holders[line].0, &self.runs[line]);
+        RunLocks { words, belongs_to, run: run_of(block) }
     }
 
     fn holder(&self, stripe: Stripe) -> &AtomicU64 {
-        &self.beside(stripe).words[stripe.0 as usize % WORDS]
+        let stripe = stripe.0 as usize;
+        &self.holders[stripe / WORDS].0[stripe % WORDS]
     }
 
-    /// Takes a stripe. The caller has the lock of the stripe's share, and so the claims there.
-    /// Returns whether the stripe was not held before by the same transaction.
+    fn lock_beside(&self) -> MutexGuard<'_, BTreeMap<BlockNumber, Age>> {
+        // Nothing in here panics.
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a block. The caller has the lock of its share, and so the claims there.
     ///
     /// # Errors
-    /// The age of the transaction that has the stripe instead, or will have it.
+    /// The age of the transaction that has the block instead, or will have it.
     #[inline(always)]
-    pub(crate) fn try_lock(&self, claims: &Claims, stripe: Stripe, age: Age) -> Result<bool, Age> {
-        self.beside(stripe).try_lock_at(stripe.0 as usize % WORDS, claims, age)
+    pub(crate) fn try_lock(
+        &self,
+        claims: &mut Claims,
+        block: BlockNumber,
+        age: Age,
+    ) -> Result<LockedAt, Age> {
+        let run = self.of_run(block);
+        if claims.0.is_some() || !run.have_line() {
+            return self.try_lock_carefully(claims, block, age);
+        }
+        let is_new = run.try_word(block, age)?;
+        Ok(if is_new { LockedAt::Word(self.stripe(block)) } else { LockedAt::Before })
+    }
+
+    /// Takes a block like [`try_lock`](Self::try_lock), where blocks of its share are claimed, or
+    /// locked beside the table, or its line belongs to another run.
+    #[cold]
+    fn try_lock_carefully(
+        &self,
+        claims: &mut Claims,
+        block: BlockNumber,
+        age: Age,
+    ) -> Result<LockedAt, Age> {
+        let run = self.of_run(block);
+        let beside = claims.has_beside().then(|| self.lock_beside().get(&block).copied());
+        match beside.flatten().or_else(|| run.holder_of(block)) {
+            Some(holder) if holder == age => return Ok(LockedAt::Before),
+            Some(holder) => return Err(holder),
+            None => {}
+        }
+        if let Some(claimant) = claims.older(block, age) {
+            return Err(claimant);
+        }
+        if run.have_line() {
+            // It may have come free since.
+            let is_new = run.try_word(block, age)?;
+            return Ok(if is_new { LockedAt::Word(self.stripe(block)) } else { LockedAt::Before });
+        }
+        self.lock_beside().insert(block, age);
+        claims.0.get_or_insert_default().beside += 1;
+        Ok(LockedAt::Beside)
+    }
+
+    /// Gives back a block that was taken beside the table. The caller has the lock of its share.
+    pub(crate) fn unlock_beside(&self, claims: &mut Claims, block: BlockNumber) {
+        self.lock_beside().remove(&block);
+        if let Some(claimed) = &mut claims.0 {
+            claimed.beside -= 1;
+            claims.forget_if_empty();
+        }
     }
 
     /// Notes that a transaction has to wait, or to give up for now.
@@ -220,15 +349,13 @@ impl BlockLocks {
         Age(self.waited.load(Ordering::Relaxed))
     }
 
-    /// The age of the transaction that has a stripe at this moment.
-    pub(crate) fn holder_of(&self, stripe: Stripe) -> Option<Age> {
-        match self.holder(stripe).load(Ordering::Relaxed) {
-            0 => None,
-            age => Some(Age(age)),
-        }
+    /// The age of the transaction that has a block at this moment.
+    pub(crate) fn holder_of(&self, block: BlockNumber) -> Option<Age> {
+        let in_word = self.of_run(block).holder_of(block);
+        in_word.or_else(|| self.lock_beside().get(&block).copied())
     }
 
-    /// Gives a stripe back. The next holder sees what this one did before.
+    /// Gives a word back. The next holder of its block sees what this one did before.
     #[inline]
     pub(crate) fn unlock(&self, stripe: Stripe) {
         self.holder(stripe).store(0, Ordering::Release);
@@ -239,88 +366,4 @@ impl BlockLocks {
 mod explored;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stripe_has_one_holder_who_may_ask_again() {
-        let (locks, claims) = (BlockLocks::new(1, 3), Claims::default());
-        let stripe = locks.stripe(BlockNumber(7));
-        assert_eq!(locks.try_lock(&claims, stripe, Age(2)), Ok(true));
-        assert_eq!(locks.try_lock(&claims, stripe, Age(2)), Ok(false));
-        assert_eq!(locks.try_lock(&claims, stripe, Age(1)), Err(Age(2)));
-        assert_eq!(locks.holder_of(stripe), Some(Age(2)));
-        locks.unlock(stripe);
-        assert_eq!(
-            (locks.holder_of(stripe), locks.try_lock(&claims, stripe, Age(1))),
-            (None, Ok(true))
-        );
-    }
-
-    #[test]
-    fn what_is_claimed_is_kept_from_whoever_is_younger() {
-        let (locks, mut claims) = (BlockLocks::new(1, 2), Claims::default());
-        let (stripe, other) = (Stripe(0), Stripe(1));
-        for age in [6, 4, 5] {
-            claims.add(stripe, Age(age));
-        }
-        let ask = |claims: &Claims, stripe, age| {
-            let asked = locks.try_lock(claims, stripe, Age(age));
-            if asked == Ok(true) {
-                locks.unlock(stripe);
-            }
-            asked
-        };
-        assert_eq!(ask(&claims, stripe, 7), Err(Age(4)), "the oldest is first");
-        assert_eq!(ask(&claims, stripe, 5), Err(Age(4)), "claimants have an order too");
-        assert_eq!(ask(&claims, stripe, 4), Ok(true));
-        assert_eq!(ask(&claims, stripe, 3), Ok(true), "who is older does not wait for it");
-        assert_eq!(ask(&claims, other, 7), Ok(true));
-        claims.give_up(other, Age(4));
-        claims.give_up(stripe, Age(4));
-        assert_eq!(ask(&claims, stripe, 7), Err(Age(5)));
-        claims.give_up(stripe, Age(6));
-        claims.give_up(stripe, Age(5));
-        assert_eq!(ask(&claims, stripe, 7), Ok(true));
-        assert!(claims.0.is_none());
-    }
-
-    #[test]
-    fn the_youngest_that_waited_is_known_also_when_ages_come_round() {
-        let locks = BlockLocks::new(1, 1);
-        let behind = |age| {
-            locks.note_waits(Age(age));
-            locks.age_behind().0
-        };
-        assert_eq!([behind(7), behind(5), behind(9)], [7, 7, 9]);
-        let nearly = u64::MAX / 2;
-        assert_eq!([behind(nearly), behind(u64::MAX - 1), behind(3)], [nearly, u64::MAX - 1, 3]);
-        assert_eq!([behind(u64::MAX), behind(4)], [3, 4]);
-    }
-
-    #[test]
-    fn what_has_a_stripe_keeps_it_whoever_claims_it() {
-        let (locks, mut claims) = (BlockLocks::new(1, 1), Claims::default());
-        let stripe = Stripe(0);
-        assert_eq!(locks.try_lock(&claims, stripe, Age(9)), Ok(true));
-        claims.add(stripe, Age(3));
-        assert_eq!(locks.try_lock(&claims, stripe, Age(9)), Ok(false));
-        assert_eq!(locks.try_lock(&claims, stripe, Age(3)), Err(Age(9)));
-    }
-
-    #[test]
-    fn every_block_has_a_stripe_and_all_of_a_stripe_one_share() {
-        for (shares, stripes) in [(1, 1), (4, 2), (64, 64)] {
-            let locks = BlockLocks::new(shares, stripes);
-            for block in (0..10_000).chain([u64::MAX]).map(BlockNumber) {
-                let (stripe, each) = (locks.stripe(block).0 as usize, stripes.max(WORDS));
-                assert!(stripe < shares * each);
-                assert_eq!(stripe / each, share_of(block, shares));
-                // A run is in one line.
-                let first = BlockNumber(block.raw() - block.raw() % RUN_BLOCKS);
-                assert_eq!(stripe / WORDS, locks.stripe(first).0 as usize / WORDS);
-                assert_eq!(stripe % WORDS, (block.raw() % RUN_BLOCKS) as usize);
-            }
-        }
-    }
-}
+mod tests;

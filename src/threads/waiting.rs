@@ -9,10 +9,11 @@
 //!     is lost. Threads that come while the word says so already rely on the fence that was made.
 //! SL2. Each sleeper has an alarm of its own, which keeps a ring until the sleeper takes it. A
 //!     sleeper takes it before it looks. So a ring between its look and its sleep ends that sleep.
-//! SL3. A stripe that comes free wakes the eldest thread that waits for it. It also wakes each one
+//! SL3. A block that comes free wakes the eldest thread that waits for it. It also wakes each one
 //!     that holds something: such a thread has to give up if the next holder is older. The others
-//!     sleep on.
-//! SL4. A thread that stops waiting for a stripe, and has not got it, wakes the next one instead.
+//!     sleep on. The transaction that ends knows the stripe of the block alone, so this is done for
+//!     each block of the stripe.
+//! SL4. A thread that stops waiting for a block, and has not got it, wakes the next one instead.
 //! SL5. Of the threads that wait for room the eldest alone looks for it. It is woken by each
 //!     transaction that ends and by each checkpoint that frees something. When it stops waiting, it
 //!     wakes the next one.
@@ -32,12 +33,12 @@
 //! leads back to the thread itself, it gets an error instead of going to sleep. The journal does
 //! not see what a thread waits for in another journal, or by other means than blocks.
 
-use core::ops::Bound;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use crossbeam_utils::CachePadded;
+use journal_core::BlockNumber;
 use pmem_sys::FarFence;
 
 use crate::threads::block_locks::{Age, BlockLocks, Stripe};
@@ -95,13 +96,13 @@ struct Waiter {
     seats: SeatNumbers,
 }
 
-/// What a thread waits for, and the age of the transaction that it waits with.
-type Place = (Stripe, Age);
+/// What a thread waits for, with its stripe, and the age of the transaction that it waits with.
+type Place = (Stripe, BlockNumber, Age);
 
 /// All threads that wait for blocks.
 #[derive(Debug, Default)]
 struct Waiters {
-    /// The waiters; of each stripe the eldest first.
+    /// The waiters; of each block the eldest first.
     queue: BTreeMap<Place, Waiter>,
     /// The waiters that hold something.
     holding: BTreeSet<Place>,
@@ -160,16 +161,19 @@ const fn bit_of(stripe: Stripe) -> u64 {
 }
 
 impl Waiters {
-    fn all_of(&self, stripe: Stripe) -> impl Iterator<Item = (&Place, &Waiter)> {
-        self.queue.range((stripe, Age(0))..=(stripe, Age(u64::MAX)))
-    }
-
-    /// The alarms of the waiters that are woken when a stripe comes free (SL3).
+    /// The alarms of the waiters that are woken when a block of a stripe comes free (SL3).
     fn woken_by(&self, stripe: Stripe) -> Vec<Arc<Alarm>> {
-        let Some((eldest, waiter)) = self.all_of(stripe).next() else { return Vec::new() };
-        let younger = (Bound::Excluded(*eldest), Bound::Included((stripe, Age(u64::MAX))));
-        let holding = self.holding.range(younger).filter_map(|place| self.queue.get(place));
-        core::iter::once(waiter).chain(holding).map(|waiter| Arc::clone(&waiter.alarm)).collect()
+        let first = (stripe, BlockNumber(0), Age(0));
+        let last = (stripe, BlockNumber(u64::MAX), Age(u64::MAX));
+        let (mut woken, mut before) = (Vec::new(), None);
+        for (place, waiter) in self.queue.range(first..=last) {
+            let is_eldest = before != Some(place.1);
+            before = Some(place.1);
+            if is_eldest || self.holding.contains(place) {
+                woken.push(Arc::clone(&waiter.alarm));
+            }
+        }
+        woken
     }
 
     /// Whether a thread with these seats, which begins to wait at this place, would wait for
@@ -177,18 +181,18 @@ impl Waiters {
     /// block before it in the circle. Then this is no deadlock: the youngest of them is about to
     /// give up by itself.
     fn would_be_circle(&self, blocks: &BlockLocks, seats: &SeatNumbers, place: Place) -> bool {
-        let (mut stripe, age) = place;
+        let (_, mut block, age) = place;
         let mut has_another = false;
         // Another thread has seen a circle that does not come through here.
         for _ in 0..=self.queue.len() {
-            let Some(holder) = blocks.holder_of(stripe) else { return false };
+            let Some(holder) = blocks.holder_of(block) else { return false };
             if seats.have(holder) {
                 return has_another || holder != age;
             }
             let number = SeatNumbers::number_in(holder);
             let Some(next) = self.of_seat.get(&number) else { return false };
-            has_another |= next.1 != holder;
-            stripe = next.0;
+            has_another |= next.2 != holder;
+            block = next.1;
         }
         false
     }
@@ -261,18 +265,19 @@ impl Waiting {
         Asleep(self.asleep.load(Ordering::Relaxed))
     }
 
-    /// Begins a thread's wait for a stripe, with a transaction of this age.
+    /// Begins a thread's wait for a block, with a transaction of this age.
     ///
     /// # Errors
     /// The thread would wait for itself.
     pub(crate) fn wait_for_block(
         &self,
         blocks: &BlockLocks,
-        (stripe, age): (Stripe, Age),
+        (block, age): (BlockNumber, Age),
         seats: SeatNumbers,
         holds_some: bool,
     ) -> Result<BlockWait<'_>, InCircle> {
-        let (place, bit) = ((stripe, age), bit_of(stripe));
+        let stripe = blocks.stripe(block);
+        let (place, bit) = ((stripe, block, age), bit_of(stripe));
         let alarm = Alarm::new();
         let mut waiters = self.blocks();
         if waiters.would_be_circle(blocks, &seats, place) {
@@ -290,7 +295,7 @@ impl Waiting {
         Ok(BlockWait { waiting: self, place, alarm, nap: nap(is_fenced), has_taken: false })
     }
 
-    /// Wakes threads after a stripe has come free (SL3).
+    /// Wakes threads after a block of a stripe has come free (SL3).
     #[cold]
     pub(crate) fn wake_for_block(&self, stripe: Stripe) {
         let woken = self.blocks().woken_by(stripe);
@@ -381,13 +386,13 @@ pub(crate) struct BlockWait<'w> {
 }
 
 impl BlockWait<'_> {
-    /// Sleeps until the stripe may be had, or may never be. The caller has looked at the stripe
-    /// since the wait began.
+    /// Sleeps until the block may be had, or may never be. The caller has looked at the block since
+    /// the wait began.
     pub(crate) fn sleep(&self, at_most: Option<Duration>) {
         self.alarm.sleep(at_most.map_or(self.nap, |most| most.min(self.nap)));
     }
 
-    /// Ends the wait with the stripe taken. Giving it back wakes the next waiter.
+    /// Ends the wait with the block taken. Giving it back wakes the next waiter.
     pub(crate) fn end_with_it(mut self) {
         self.has_taken = true;
     }

@@ -54,6 +54,43 @@ fn a_transaction_writes_home_no_more_than_it_needs() {
     (0..3 * BLOCKS).for_each(|number| check(&journal, number, number as u8));
 }
 
+/// The most blocks that go home in one stop, where a step may take this time: blocks that are
+/// written whole, or by eight patches each.
+fn most_in_a_stop(are_whole: bool, time: Duration) -> u64 {
+    let files = Files::new("steps-charged");
+    let lane_bytes = if are_whole { BLOCKS * 4608 } else { 64 << 10 };
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).lane_bytes(lane_bytes);
+    let options = options.batch_blocks(64).index_frames(1 << 10).longest_stop(time);
+    let journal = Journal::format(any_memory(2 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
+    let (mut before, mut most) = (0, 0);
+    for turn in 0..2000_u64 {
+        let (number, part) = if are_whole { (turn, 0) } else { (turn / 8, turn % 8) };
+        let (number, image) = (number % 200, [turn as u8; BLOCK]);
+        let write = journal.transact(|tx| match are_whole {
+            true => tx.write(block(number), &image),
+            false => tx.write_at(block(number), 64 * part as usize, &image[..64]),
+        });
+        write.expect("has room");
+        let home = journal.stats().expect("counts").checkpointed.blocks;
+        (most, before) = (most.max(home - before), home);
+    }
+    assert!(before > 100, "{before} blocks went home");
+    most
+}
+
+/// A step is charged for each block, for the changes that its content is built from, and for the
+/// frames that it passes.
+#[test]
+fn a_step_takes_fewer_blocks_where_each_has_many_changes() {
+    let micros = Duration::from_micros;
+    let whole = [60, 120].map(|time| most_in_a_stop(true, micros(time)));
+    let patched = [60, 120].map(|time| most_in_a_stop(false, micros(time)));
+    // The charges: a whole block 5 microseconds, one of eight changes 14, a frame half of one.
+    assert!((6..=11).contains(&whole[0]) && (12..=22).contains(&whole[1]), "{whole:?}");
+    assert!((2..=5).contains(&patched[0]) && (5..=10).contains(&patched[1]), "{patched:?}");
+}
+
 /// A block that is patched often goes home once each time the lane goes round. It does not go home
 /// with each patch that a head passes.
 #[test]

@@ -38,10 +38,9 @@ fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
         let journal = &journal;
         scope.spawn(move || journal.commit(&[second], Durability::Durable).expect("gets through"));
         let shared = journal.shared();
-        let stripe = shared.blocks.stripe(BlockNumber(5));
         let is_claimed = || {
             let share = shared.share(BlockNumber(5)).expect("is not poisoned");
-            share.claims.older(stripe, Age(u64::MAX)).is_some()
+            share.claims.older(BlockNumber(5), Age(u64::MAX)).is_some()
         };
         while !is_claimed() {
             std::thread::yield_now();
@@ -74,6 +73,63 @@ fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
             journal.commit(&both, Durability::Durable).expect("waits for its turn");
         });
         assert_eq!(last, 3, "several");
+    }
+}
+
+/// Two transactions are open at the same time, and their blocks have one word in the table of
+/// locks. Neither waits, and neither is told of the other. One that waited for the other would wait
+/// for its own thread, and be told.
+#[test]
+fn transactions_whose_blocks_share_a_word_do_not_meet() {
+    let nvm = Region::anonymous(4 << 20).expect("there is memory");
+    let disk = TinyDisk::new(1 << 20);
+    let options = Options::new().lanes(1);
+    let journal: TinyJournal = Journal::format(nvm, disk, &options).expect("formats");
+    let shared = journal.shared();
+    let one = BlockNumber(5);
+    let shares = |block: &BlockNumber| shared.blocks.stripe(*block) == shared.blocks.stripe(one);
+    let others: Vec<_> = (6..1 << 20).map(BlockNumber).filter(shares).take(3).collect();
+    let [other, third, fourth] = others[..] else { panic!("some share its word: {others:?}") };
+    let (ones, twos) = ([1; BLOCK], [2; BLOCK]);
+    let commit = |block, image: &[u8]| {
+        journal.commit(&[Operation::write(block, image)], Durability::Durable).expect("commits")
+    };
+    for older_first in [true, false] {
+        let mut first = journal.begin().expect("begins");
+        let mut second = journal.begin().expect("begins");
+        let (a, b) =
+            if older_first { (&mut first, &mut second) } else { (&mut second, &mut first) };
+        a.write(one, &ones).expect("has its block");
+        b.write(other, &twos).expect("has its block");
+        // Each takes one more, behind those of the other.
+        b.write(third, &ones).expect("has its block");
+        a.write(fourth, &twos).expect("has its block");
+        // Commits in one call, alone and several.
+        commit(BlockNumber(4), &ones);
+        let both = [one, other].map(|block| {
+            let told = journal.commit(&[Operation::write(block, &ones)], Durability::Durable);
+            (block, told)
+        });
+        assert!(both.iter().all(|(at, told)| *told == Err(Error::Conflict { block: *at })));
+        second.commit().expect("commits");
+        first.commit().expect("commits");
+        for (block, byte) in [(one, 1), (other, 2), (third, 1), (fourth, 2)] {
+            let mut content = [0; BLOCK];
+            journal.read(block, &mut content).expect("reads");
+            assert_eq!(content, [byte; BLOCK], "{block:?}");
+            commit(block, &[9; BLOCK]);
+        }
+    }
+    // One transaction has blocks of one word, and gives all of them back.
+    journal
+        .transact(|tx| others.iter().try_for_each(|block| tx.write(*block, &ones)))
+        .expect("fits");
+    let mut dropped = journal.begin().expect("begins");
+    others.iter().for_each(|block| dropped.write(*block, &twos).expect("has it"));
+    drop(dropped);
+    for block in others {
+        assert_eq!(shared.blocks.holder_of(block), None);
+        commit(block, &twos);
     }
 }
 

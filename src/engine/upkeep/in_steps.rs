@@ -143,18 +143,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         if lacks_slots() {
             self.uses.advance();
-            if self.step_in(cell, self.step_blocks, Which::Slots, made)? == Step::Done {
+            let (blocks, nanos) = (self.step_blocks, self.step_nanos);
+            if self.step_in(cell, (blocks, nanos), Which::Slots, made)? == Step::Done {
                 return Ok(Step::Done);
             }
         }
-        self.step_in(cell, self.step_blocks, Which::Rings, made)
+        self.step_in(cell, (self.step_blocks, self.step_nanos), Which::Rings, made)
     }
 
-    /// Takes one step, of this number of blocks at most.
+    /// Takes one step, of this number of blocks and nanoseconds at most.
     fn step_in(
         &self,
         cell: &mut UpkeepCell,
-        blocks: usize,
+        (blocks, nanos): (usize, u64),
         which: Which,
         made: &mut Made,
     ) -> Result<Step, Error> {
@@ -177,11 +178,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     let oldest = &mut Oldest { memory: oldest, left };
                     let coming = &mut Oldest { memory: coming, left: left_of_coming };
                     let lists = (oldest, coming);
+                    let scope = (scope, nanos);
                     home.checkpoint_step(common, lanes, shares, scratch, lists, scope, reports)?
                 }
                 Which::Slots => {
                     let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };
-                    home.slots_step(common, lanes, shares, scratch, (oldest, place), reports)?
+                    let from = (oldest, place);
+                    home.slots_step(common, lanes, shares, scratch, from, nanos, reports)?
                 }
             })
         })
@@ -202,7 +205,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // What is committed meanwhile is for the next checkpoint.
         let mut left = frames.div_ceil(blocks);
         let mut made = Made { home: *report, ..Made::default() };
-        while left > 0 && self.step_in(cell, blocks, Which::Rings, &mut made)? == Step::Done {
+        let most = (blocks, u64::MAX);
+        while left > 0 && self.step_in(cell, most, Which::Rings, &mut made)? == Step::Done {
             *report = made.home;
             left -= 1;
             self.tell_waiters_for_room();

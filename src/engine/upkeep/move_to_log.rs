@@ -115,7 +115,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         takes: Takes,
     ) -> Result<Option<Newest>, Error> {
         let mut share = self.share(block)?;
-        if !share.has_room() || self.try_lock_block(&share, &mut seat.work, age, block).is_err() {
+        if !share.has_room() || self.try_lock_block(&mut share, &mut seat.work, age, block).is_err()
+        {
             return Ok(None);
         }
         drop(share);

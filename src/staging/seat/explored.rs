@@ -49,19 +49,20 @@ fn nobody_sits_where_another_one_does() {
 fn takes_a_seat_and_a_block() {
     let seats = seats();
     let blocks = Arc::new((BlockLocks::new(1, 1), StoreLock::new(())));
-    let stripe = blocks.0.stripe(BlockNumber(7));
+    let block = BlockNumber(7);
+    let stripe = blocks.0.stripe(block);
     drop([seats.sit(), seats.sit()]);
     let (its, its_blocks) = (Arc::clone(&seats), Arc::clone(&blocks));
     let other = thread::spawn(move || {
         let mut seat = its.sit();
         let age = seat.next_age(Age(0));
         let share = its_blocks.1.lock().expect("nobody panics");
-        its_blocks.0.try_lock(&Claims::default(), stripe, age).expect("is free");
+        its_blocks.0.try_lock(&mut Claims::default(), block, age).expect("is free");
         drop(share);
         its_blocks.0.unlock(stripe);
     });
     let_others_run();
-    if let Some(holder) = blocks.0.holder_of(stripe) {
+    if let Some(holder) = blocks.0.holder_of(block) {
         assert!(!seats.is_own(holder), "takes another's transaction for its own");
     }
     other.join().expect("does not panic");

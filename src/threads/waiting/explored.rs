@@ -1,7 +1,6 @@
 //! Every schedule around [`Waiting`]: threads that sleep for a block or for room, and those that
 //! give it back. No explorer wakes a thread by time, so a lost wake-up is a deadlock, and is found.
 
-use journal_core::BlockNumber;
 use loom::thread;
 use pmem_sys::StoreLock;
 
@@ -9,6 +8,8 @@ use super::*;
 use crate::threads::block_locks::Claims;
 use crate::threads::explored::{explore, is_caught};
 use crate::threads::free_space::Unreserved;
+
+const BLOCK: BlockNumber = BlockNumber(7);
 
 /// One block, and what a thread needs to wait for it.
 struct Block {
@@ -21,19 +22,19 @@ struct Block {
 impl Block {
     fn new() -> Arc<Self> {
         let locks = BlockLocks::new(1, 1);
-        let stripe = locks.stripe(BlockNumber(7));
+        let stripe = locks.stripe(BLOCK);
         let claims = StoreLock::new(Claims::default());
         Arc::new(Self { locks, claims, waiting: Waiting::new(FarFence::register()), stripe })
     }
 
     fn take(&self, age: u64) -> bool {
-        let claims = self.claims.lock().expect("nobody panics");
-        self.locks.try_lock(&claims, self.stripe, Age(age)).is_ok()
+        let mut claims = self.claims.lock().expect("nobody panics");
+        self.locks.try_lock(&mut claims, BLOCK, Age(age)).is_ok()
     }
 
     fn wait(&self, age: u64) -> BlockWait<'_> {
         let seats = SeatNumbers::of([age]);
-        let place = (self.stripe, Age(age));
+        let place = (BLOCK, Age(age));
         self.waiting.wait_for_block(&self.locks, place, seats, false).expect("no circle")
     }
 }
@@ -74,7 +75,7 @@ fn hand_over(waiters: u64, waits: Waits, gives: Gives) {
     let others: Vec<_> = others.collect();
     gives(&block);
     others.into_iter().for_each(|thread| thread.join().expect("does not panic"));
-    assert_eq!(block.locks.holder_of(block.stripe), None);
+    assert_eq!(block.locks.holder_of(BLOCK), None);
     assert!(block.waiting.now_asleep().is_nobody());
 }
 

@@ -1,20 +1,18 @@
 //! Which threads are woken, and which are told that they wait for themselves.
 
-use journal_core::BlockNumber;
+use journal_core::parts::RUN_BLOCKS;
 
 use super::*;
 use crate::threads::block_locks::Claims;
 
-fn stripes(blocks: &BlockLocks) -> [Stripe; 4] {
-    [0, 1, 2, 3].map(|number| blocks.stripe(BlockNumber(number)))
-}
+const BLOCKS: [BlockNumber; 4] = [BlockNumber(0), BlockNumber(1), BlockNumber(2), BlockNumber(3)];
 
 fn seat(number: u64) -> SeatNumbers {
     SeatNumbers::of([number])
 }
 
-fn take(blocks: &BlockLocks, stripe: Stripe, age: u64) {
-    assert_eq!(blocks.try_lock(&Claims::default(), stripe, Age(age)), Ok(true));
+fn take(blocks: &BlockLocks, block: BlockNumber, age: u64) {
+    assert!(blocks.try_lock(&mut Claims::default(), block, Age(age)).is_ok());
 }
 
 fn has_rung(alarm: &Alarm) -> bool {
@@ -25,21 +23,20 @@ fn has_rung(alarm: &Alarm) -> bool {
 #[test]
 fn the_thread_that_closes_a_circle_is_told_and_nobody_else() {
     let (blocks, waiting) = (BlockLocks::new(1, 8), Waiting::new(None));
-    let stripes = stripes(&blocks);
-    for (stripe, age) in stripes.iter().zip([1, 2, 3]) {
-        take(&blocks, *stripe, age);
+    for (block, age) in BLOCKS.iter().zip([1, 2, 3]) {
+        take(&blocks, *block, age);
     }
     // Each waits with a transaction that holds nothing, and has another one that does.
-    let wait = |number: u64, stripe: Stripe| {
+    let wait = |number: u64, block: BlockNumber| {
         let seats = SeatNumbers::of([number, number + 4]);
-        waiting.wait_for_block(&blocks, (stripe, Age(number + 4)), seats, false)
+        waiting.wait_for_block(&blocks, (block, Age(number + 4)), seats, false)
     };
-    let one = wait(1, stripes[1]).expect("waits for the second one");
-    let two = wait(2, stripes[2]).expect("waits for the third one");
-    let beside = waiting.wait_for_block(&blocks, (stripes[0], Age(9)), seat(9), false);
+    let one = wait(1, BLOCKS[1]).expect("waits for the second one");
+    let two = wait(2, BLOCKS[2]).expect("waits for the third one");
+    let beside = waiting.wait_for_block(&blocks, (BLOCKS[0], Age(9)), seat(9), false);
     let beside = beside.expect("leads to a circle later, and is in none");
-    assert_eq!(wait(3, stripes[0]).err(), Some(InCircle));
-    let three = wait(3, stripes[3]).expect("nobody has that one");
+    assert_eq!(wait(3, BLOCKS[0]).err(), Some(InCircle));
+    let three = wait(3, BLOCKS[3]).expect("nobody has that one");
     drop((one, two, three, beside));
     assert!(waiting.now_asleep().is_nobody());
 }
@@ -48,7 +45,7 @@ fn the_thread_that_closes_a_circle_is_told_and_nobody_else() {
 #[test]
 fn nobody_is_told_where_the_youngest_gives_up_by_itself() {
     let (blocks, waiting) = (BlockLocks::new(1, 8), Waiting::new(None));
-    let [first, second, ..] = stripes(&blocks);
+    let [first, second, ..] = BLOCKS;
     take(&blocks, first, 1);
     take(&blocks, second, 2);
     let younger = waiting.wait_for_block(&blocks, (first, Age(2)), seat(2), true);
@@ -57,14 +54,15 @@ fn nobody_is_told_where_the_youngest_gives_up_by_itself() {
 }
 
 #[test]
-fn a_stripe_that_comes_free_wakes_the_eldest_and_those_that_hold_something() {
+fn a_block_that_comes_free_wakes_the_eldest_and_those_that_hold_something() {
     let (blocks, waiting) = (BlockLocks::new(1, 8), Waiting::new(None));
-    let [stripe, other, ..] = stripes(&blocks);
-    let wait = |stripe, age: u64, holds_some| {
-        let wait = waiting.wait_for_block(&blocks, (stripe, Age(age)), seat(age), holds_some);
+    let [block, other, ..] = BLOCKS;
+    let stripe = blocks.stripe(block);
+    let wait = |block, age: u64, holds_some| {
+        let wait = waiting.wait_for_block(&blocks, (block, Age(age)), seat(age), holds_some);
         wait.expect("is in no circle")
     };
-    let waits = [wait(stripe, 4, false), wait(stripe, 3, false), wait(stripe, 5, true)];
+    let waits = [wait(block, 4, false), wait(block, 3, false), wait(block, 5, true)];
     let beside = wait(other, 1, false);
     let woken = || waits.each_ref().map(|wait| has_rung(&wait.alarm));
     assert!(waiting.now_asleep().may_want(stripe) && !waiting.now_asleep().want_room());
@@ -81,6 +79,38 @@ fn a_stripe_that_comes_free_wakes_the_eldest_and_those_that_hold_something() {
     assert!(has_rung(&first.alarm) && has_rung(&beside.alarm));
     drop((first, beside));
     assert!(waiting.now_asleep().is_nobody());
+}
+
+/// A transaction that ends knows the word of a block alone, which others have too.
+#[test]
+fn a_stripe_that_comes_free_wakes_the_eldest_of_each_of_its_blocks() {
+    let (blocks, waiting) = (BlockLocks::new(1, 1), Waiting::new(None));
+    let all = [0, 1, 2].map(|run| BlockNumber(3 + run * RUN_BLOCKS));
+    let wait = |(block, age): (BlockNumber, u64)| {
+        waiting.wait_for_block(&blocks, (block, Age(age)), seat(age), false).expect("no circle")
+    };
+    let waits = [(all[0], 5), (all[1], 3), (all[1], 4), (all[2], 2), (BLOCKS[2], 1)].map(wait);
+    let woken = || waits.each_ref().map(|wait| has_rung(&wait.alarm));
+    waiting.wake_for_block(blocks.stripe(all[2]));
+    assert_eq!(woken(), [true, true, false, true, false]);
+}
+
+/// A circle leads over blocks that are locked beside the table.
+#[test]
+fn a_thread_whose_block_is_locked_beside_the_table_closes_a_circle_too() {
+    let (blocks, waiting) = (BlockLocks::new(1, 1), Waiting::new(None));
+    let [first, second] = [BlockNumber(3), BlockNumber(3 + RUN_BLOCKS)];
+    let mut claims = Claims::default();
+    for (block, age) in [(first, 1), (second, 2)] {
+        assert!(blocks.try_lock(&mut claims, block, Age(age)).is_ok());
+    }
+    let wait = |number: u64, block: BlockNumber| {
+        let seats = SeatNumbers::of([number, number + 4]);
+        waiting.wait_for_block(&blocks, (block, Age(number + 4)), seats, false)
+    };
+    let one = wait(1, second).expect("waits for the second one");
+    assert_eq!(wait(2, first).err(), Some(InCircle));
+    drop(one);
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 } else {
                     // A policy always has a whole block of room.
                     let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
-                    match self.placement(update, &mut encoder, Goes::ByPolicy) {
+                    match self.placement(update, None, &mut encoder, Goes::ByPolicy) {
                         Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
                         Placement::Image => {
                             let image = update.change.image()?;

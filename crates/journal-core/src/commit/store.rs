@@ -94,6 +94,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     pub(crate) fn placement(
         &self,
         update: &Update<'_>,
+        old_check: Option<u64>,
         out: &mut Encoder<'_>,
         goes: Goes,
     ) -> Placement {
@@ -108,7 +109,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
         let placement = match self.sure_image(update) {
             Some(_) => Placement::Image,
-            None => self.policy.place(update, out),
+            None => match old_check {
+                Some(check) => self.policy.place_on(update, check, out),
+                None => self.policy.place(update, out),
+            },
         };
         let bypasses = goes == Goes::DataToLog && update.class == Class::Data && is_image;
         match placement {
@@ -210,11 +214,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let in_record = (Form::Image, image_len, Later::Nothing);
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
-            versions.with_old(update.block, |old| {
-                self.placement(&Update { old, ..*update }, &mut encoder, free.goes)
+            versions.with_old(update.block, |lent| {
+                let (old, check) = (lent.map(|(old, _)| old), lent.and_then(|(_, check)| check));
+                self.placement(&Update { old, ..*update }, check, &mut encoder, free.goes)
             })
         } else {
-            self.placement(update, &mut encoder, free.goes)
+            self.placement(update, None, &mut encoder, free.goes)
         };
         let placed = match placement {
             Placement::Unchanged => return Ok(None),

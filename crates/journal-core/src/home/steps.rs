@@ -10,6 +10,11 @@
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
 //!
+//! A step is charged for what it does: for each frame that it looks at, for the part of the index
+//! that it goes through for the next list, and for each block, with the frames that its content is
+//! built from. It ends where the charges come to the time that it may take. It always looks at the
+//! oldest record, so that something comes free.
+//!
 //! Nothing but the list outlives a step, and the list is no more than a hint of which blocks are to
 //! be looked at. So commits, and other checkpoints, may come between two steps.
 //!
@@ -37,12 +42,58 @@ use crate::units::{LANES_MAX, LaneNumber, Sequence};
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
 
+/// What a step is charged for a place of the index that it goes through, in nanoseconds. These
+/// charges are what the steps were seen to take, on plain memory and a disk of plain memory.
+const PLACE_NANOS: u64 = 10;
+
+/// What it is charged for a frame that it looks at and passes.
+const FRAME_NANOS: u64 = 500;
+
+/// What it is charged for a block, beside what its bytes take.
+const BLOCK_NANOS: u64 = 3_000;
+
+/// What it is charged for a frame of a block that is no whole block.
+const CHANGE_NANOS: u64 = 1_000;
+
+/// What it is charged for a block that is written home: half a nanosecond for each byte, half as
+/// much again where it is read from home before, and for each change.
+const fn nanos_of(block_bytes: usize, changes: u64, reads_home: bool) -> u64 {
+    let bytes = block_bytes as u64;
+    let copies = (bytes / 2).saturating_add(if reads_home { bytes / 4 } else { 0 });
+    let changes = changes.saturating_mul(CHANGE_NANOS);
+    BLOCK_NANOS.saturating_add(copies).saturating_add(changes)
+}
+
+/// What a step may be charged, and what it was charged.
+#[derive(Clone, Copy, Debug)]
+struct Charges {
+    most: u64,
+    so_far: u64,
+    /// For each frame that is looked at.
+    frame: u64,
+}
+
+impl Charges {
+    const fn up_to(most: u64) -> Self {
+        Self { most, so_far: 0, frame: FRAME_NANOS }
+    }
+
+    const fn add(&mut self, nanos: u64) {
+        self.so_far = self.so_far.saturating_add(nanos);
+    }
+
+    const fn have_room_for(&self, nanos: u64) -> bool {
+        self.so_far.saturating_add(nanos) <= self.most
+    }
+}
+
 /// This number of frames ahead, a step asks for what it looks up of a block.
 const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
-    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so.
+    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so. The
+    /// step is to take `most_nanos` nanoseconds at most, on fast memory and a fast disk.
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -54,24 +105,33 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
-        scope: Scope,
+        (scope, most_nanos): (Scope, u64),
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
+        let mut charges = Charges::up_to(most_nanos);
         let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let heads = self.heads();
         let first_kept = heads.map(|(sequence, _)| sequence);
         oldest.drop_below(oldest.frames().len(), &first_kept);
+        let mut places = 0_usize;
+        indexes.each(|index| places = places.saturating_add(index.places()));
         if oldest.frames().is_empty() {
-            self.next_list(indexes, &snapshot, &first_kept, (oldest, coming));
+            let passed = self.next_list(indexes, &snapshot, &first_kept, (oldest, coming), places);
+            charges.add(PLACE_NANOS.saturating_mul(passed as u64));
         }
+        let to_pass = places.saturating_sub(coming.place());
+        let with_each = oldest.part_of(1, to_pass) as u64;
+        charges.frame = FRAME_NANOS.saturating_add(PLACE_NANOS.saturating_mul(with_each));
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
-            let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
+            let frames = usize::try_from(most_nanos / FRAME_NANOS).unwrap_or(usize::MAX).max(1);
+            let most = scratch.batch.len().saturating_mul(FRAMES_EACH).min(frames);
             let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
             let listed = (&snapshot.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
-        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
+        let from = (&*oldest, &mut charges);
+        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
         if count > 0 {
             let view = ContentView { common, lanes: &*lanes, bounds: &snapshot.bounds };
             let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -100,10 +160,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
-        let mut places = 0_usize;
-        indexes.each(|index| places = places.saturating_add(index.places()));
-        let places = oldest.part_of(seen, places.saturating_sub(coming.place()));
-        coming.go_on(indexes, places, |rule| self.keeps(rule));
+        let part = oldest.part_of(seen, places.saturating_sub(coming.place()));
+        coming.go_on(indexes, part, |rule| self.keeps(rule));
         oldest.drop_below(seen, &cut);
         Ok(match (freed.bytes, count) {
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
@@ -114,6 +172,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
     /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
+    /// The step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -125,8 +184,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         (oldest, place): (&mut Oldest<'_>, &mut usize),
+        most_nanos: u64,
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
+        let mut charges = Charges::up_to(most_nanos);
         let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (bounds, before) = (&snapshot.bounds, folded.freed_slots);
         let from = (bounds, place);
@@ -143,7 +204,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let mut search = Search::of(self, common, bounds, scope);
                 has_more = oldest.list_in_slots(indexes, &mut search, &mut looked);
             }
-            (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, oldest);
+            let from = (&*oldest, &mut charges);
+            (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
             if count > 0 {
                 let view = ContentView { common, lanes: &*lanes, bounds };
                 let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -164,17 +226,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
-    /// left, a new one is made. Then the one behind it is begun.
+    /// left, a new one is made. Then the one behind it is begun. Returns how many of the `places`
+    /// of the indexes it has gone through.
     fn next_list(
         &self,
         indexes: &mut impl Indexes,
         snapshot: &Snapshot,
         first_kept: &Bounds,
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
-    ) {
+        places: usize,
+    ) -> usize {
+        let mut passed = 0_usize;
         let here = (&snapshot.bounds, &snapshot.tails);
         let keeps = |rule| self.keeps(rule);
         if coming.follows(first_kept) {
+            passed = places.saturating_sub(coming.place());
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
             oldest.drop_below(oldest.frames().len(), first_kept);
@@ -182,8 +248,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if oldest.frames().is_empty() {
             oldest.begin(here, None);
             oldest.go_on(indexes, usize::MAX, keeps);
+            passed = passed.saturating_add(places);
         }
         coming.begin(here, Some(oldest));
+        passed
     }
 
     /// The first record that each lane keeps: where its head is.
@@ -195,8 +263,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         heads
     }
 
-    /// Fills the batch with blocks of the first frames that are not home. Returns how many blocks
-    /// that are, and how many frames were looked at.
+    /// Fills the batch with blocks of the first frames that are not home, as far as the charges
+    /// allow. Returns how many blocks that are, and how many frames were looked at.
     fn collect_first<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
@@ -204,7 +272,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         snapshot: &Snapshot,
         scope: Scope,
         scratch: &mut HomeScratch<'_>,
-        oldest: &Oldest<'_>,
+        (oldest, charges): (&Oldest<'_>, &mut Charges),
     ) -> (usize, usize) {
         let mut search = Search::of(self, common, &snapshot.bounds, scope);
         let batch = &mut *scratch.batch;
@@ -216,9 +284,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 indexes.prefetch(ahead.block);
             }
             // The oldest record is looked at as a whole, or nothing would come free.
-            if seen >= most && !frames.first().is_some_and(|first| first.is_as_old_as(listed)) {
+            let is_oldest = frames.first().is_some_and(|first| first.is_as_old_as(listed));
+            if !is_oldest && (seen >= most || !charges.have_room_for(charges.frame)) {
                 break;
             }
+            charges.add(charges.frame);
             let used_since = scope == Scope::OldestInSlots && {
                 let slot = indexes.of(listed.block, |index| search.slot_of(index, listed.block));
                 slot.is_some_and(|slot| listed.is_used_since(indexes.last_use(slot)))
@@ -243,11 +313,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let found = search.look_at(index, listed.block)?;
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
-                (is_new && search.set_leaving(index, listed.block)).then_some(found)
+                let is_leaving = is_new && search.set_leaving(index, listed.block);
+                let (changes, reads_home) = index.changes_of(newest, home);
+                let nanos = nanos_of(common.block_bytes(), changes, reads_home);
+                is_leaving.then_some((found, nanos))
             });
-            if let Some(found) = found {
+            if let Some((found, nanos)) = found {
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
-                let place = batch.get_mut(count).filter(|_| needed <= search.shield_room);
+                let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
+                let fits = is_charged && needed <= search.shield_room;
+                charges.add(nanos);
+                let place = batch.get_mut(count).filter(|_| fits);
                 let Some(place) = place else {
                     indexes.of(listed.block, |index| index.set_leaving(listed.block, false));
                     break;

@@ -129,7 +129,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         for at in 0..operations.count() {
             let Operation::Update(update) = operations.operation(at) else { continue };
             let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
-            let placement = common.placement(&update, &mut Encoder::new(room), prepared.goes());
+            let placement =
+                common.placement(&update, None, &mut Encoder::new(room), prepared.goes());
             let block = update.block;
             let goes_home = placement == Placement::Home && versions.may_go_home(block);
             if goes_home && !versions.has_frames(block) && given_up.add(block) {
@@ -199,7 +200,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Operation::Update(update) = operations.operation(at) else { continue };
             // As it was when the transaction was prepared.
             let mut encoder = Encoder::new(room);
-            let placement = common.placement(&update, &mut encoder, prepared.goes());
+            let placement = common.placement(&update, None, &mut encoder, prepared.goes());
             let block = update.block;
             let Some(image) = update.change.image() else { continue };
             match placement {

@@ -380,6 +380,24 @@ impl<M: IndexMemory> Index<M> {
         self.node(id.0).and_then(Node::older)
     }
 
+    /// How many frames from this one on are changes alone and younger than what is home, and
+    /// whether no whole frame lies below them there.
+    pub(crate) fn changes_of(&self, newest: NodeId, home: Stamp) -> (u64, bool) {
+        let (mut changes, mut next) = (0_u64, Some(newest));
+        while let Some(id) = next {
+            let frame = self.frame(id);
+            if frame.is_whole() {
+                return (changes, false);
+            }
+            if frame.stamp <= home {
+                break;
+            }
+            changes = changes.saturating_add(1);
+            next = self.older(id);
+        }
+        (changes, true)
+    }
+
     /// The frame after this one, of the same block.
     pub(crate) fn newer(&self, id: NodeId) -> Option<NodeId> {
         self.node(id.0).map(|node| node.newer).filter(|newer| *newer != NONE).map(NodeId)

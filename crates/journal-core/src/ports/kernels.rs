@@ -26,6 +26,29 @@ pub trait Kernels {
         self.crc64(seed, bytes)
     }
 
+    /// The check of bytes of which a part is replaced: `check` is theirs, `new` replaces `old`, and
+    /// `behind` bytes follow. The parts are of one length. None of the other bytes is looked at.
+    ///
+    /// ```
+    /// use journal_core::{Kernels as _, PortableKernels, check::crc64};
+    /// let check = crc64(0, b"a small step");
+    /// let patched = PortableKernels.crc64_of_patched(check, b"small", b"giant", b" step".len());
+    /// assert_eq!(patched, crc64(0, b"a giant step"));
+    /// ```
+    #[inline]
+    #[must_use]
+    fn crc64_of_patched(&self, check: u64, old: &[u8], new: &[u8], behind: usize) -> u64 {
+        // A check is linear but for the two inversions around it, which cancel each other here.
+        let difference = self.crc64(u64::MAX, old) ^ self.crc64(u64::MAX, new);
+        check ^ self.crc64_moved_on(difference, behind)
+    }
+
+    /// What a difference of two checks becomes behind `zeroes` bytes that both are followed by.
+    #[must_use]
+    fn crc64_moved_on(&self, difference: u64, zeroes: usize) -> u64 {
+        crc64_moved_on(difference, zeroes)
+    }
+
     /// Which words differ: bit `n % 64` of `mask[n / 64]` says whether word `n` is another in
     /// `newer`. Word `n` is the 8 bytes from `8 * n` on; the last word may be a short one. Words
     /// that only one image has, and those without a bit in `mask`, are not looked at; all other
@@ -64,6 +87,11 @@ impl<K: Kernels + ?Sized> Kernels for &K {
     #[inline]
     fn crc64_of_stored(&self, seed: u64, bytes: &[u8]) -> u64 {
         (**self).crc64_of_stored(seed, bytes)
+    }
+
+    #[inline]
+    fn crc64_moved_on(&self, difference: u64, zeroes: usize) -> u64 {
+        (**self).crc64_moved_on(difference, zeroes)
     }
 
     #[inline]
@@ -144,6 +172,43 @@ pub fn crc64(seed: u64, bytes: &[u8]) -> u64 {
     !sum
 }
 
+/// The product of two polynomials modulo that of CRC-64/NVME. All are reflected: the highest bit is
+/// the term x^0.
+#[must_use]
+pub const fn multiply(mut a: u64, mut b: u64) -> u64 {
+    let mut product = 0;
+    while a != 0 {
+        product ^= b & (a >> 63).wrapping_neg();
+        a <<= 1;
+        b = (b >> 1) ^ (CRC64_POLYNOMIAL & (b & 1).wrapping_neg());
+    }
+    product
+}
+
+/// x^8, and each time the square of the one before: it moves a check on by twice the bytes.
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "evaluated at compile time: a mistake does not compile"
+)]
+static BYTES_ON: [u64; usize::BITS as usize] = {
+    let mut powers = [1_u64 << (63 - 8); usize::BITS as usize];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = multiply(powers[at - 1], powers[at - 1]);
+        at += 1;
+    }
+    powers
+};
+
+/// What a difference of two checks becomes, as [`Kernels::crc64_moved_on`] says it, in portable
+/// code.
+#[must_use]
+pub fn crc64_moved_on(difference: u64, zeroes: usize) -> u64 {
+    let powers = BYTES_ON.iter().enumerate().filter(|(bit, _)| (zeroes >> bit) & 1 == 1);
+    powers.fold(difference, |moved, (_, power)| multiply(*power, moved))
+}
+
 /// Which words differ, as [`Kernels::changed_words`] says it, in portable code: the same time
 /// whatever differs.
 pub fn changed_words(older: &[u8], newer: &[u8], mask: &mut [u64]) {
@@ -208,6 +273,22 @@ mod tests {
         #[test]
         fn the_tables_compute_the_polynomial(seed: u64, bytes: std::vec::Vec<u8>) {
             prop_assert_eq!(crc64(seed, &bytes), bit_by_bit(seed, &bytes));
+        }
+
+        #[test]
+        fn the_check_of_patched_bytes_is_that_of_the_new_ones(
+            bytes in prop::collection::vec(any::<u8>(), 1..400),
+            (at, len) in (0_usize..400, 0_usize..100),
+            patch in prop::collection::vec(any::<u8>(), 100),
+        ) {
+            let at = at % bytes.len();
+            let end = (at + len).min(bytes.len());
+            let (old, new) = (&bytes[at..end], &patch[..end - at]);
+            let (check, behind) = (crc64(0, &bytes), bytes.len() - end);
+            let found = PortableKernels.crc64_of_patched(check, old, new, behind);
+            let mut patched = bytes.clone();
+            patched[at..end].copy_from_slice(new);
+            prop_assert_eq!(found, crc64(0, &patched));
         }
 
         #[test]

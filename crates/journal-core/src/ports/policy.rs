@@ -378,6 +378,20 @@ pub trait Policy {
         0
     }
 
+    /// Whether it uses the check of an old image, `crc64(0, old)`. A journal that keeps blocks in
+    /// ordinary memory then keeps the check of each beside it, and calls
+    /// [`place_on`](Self::place_on) with what it lends.
+    fn wants_old_check(&self) -> bool {
+        false
+    }
+
+    /// Like [`place`](Self::place), where the check of the [old image](Update::old) is known. The
+    /// answer is that of `place`, and so is what is encoded.
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        let _ = old_check;
+        self.place(update, out)
+    }
+
     /// Whether it logs every image as it is where the old one is not given: it is not asked to
     /// place those.
     fn logs_images(&self) -> bool {

@@ -117,6 +117,15 @@ impl Kernels for NativeKernels {
     }
 
     #[inline]
+    fn crc64_moved_on(&self, difference: u64, zeroes: usize) -> u64 {
+        match self.crc64 {
+            Crc64::Portable => check::crc64_moved_on(difference, zeroes),
+            #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+            Crc64::Folding(folding) => folding.moved_on(difference, zeroes),
+        }
+    }
+
+    #[inline]
     fn changed_words(&self, older: &[u8], newer: &[u8], mask: &mut [u64]) {
         match self.changed {
             Changed::Portable => check::changed_words(older, newer, mask),
@@ -284,6 +293,28 @@ mod tests {
             for kernels in NativeKernels::supported() {
                 let sum = kernels.crc64(seed, part);
                 prop_assert_eq!(sum, check::crc64(seed, part), "{}", kernels);
+            }
+        }
+
+        #[test]
+        fn a_difference_is_moved_on_as_by_portable_code(
+            difference: u64,
+            zeroes in 0_usize..2 << 16,
+            bytes in vec(any::<u8>(), 1..LEN_MAX),
+            from: prop::sample::Index,
+            to: prop::sample::Index,
+        ) {
+            let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
+            let part = from.min(to)..from.max(to);
+            let mut patched = bytes.clone();
+            patched[part.clone()].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(3) ^ 0x55);
+            let (old, new) = (&bytes[part.clone()], &patched[part.clone()]);
+            let (check, behind) = (check::crc64(0, &bytes), bytes.len() - part.end);
+            for kernels in NativeKernels::supported() {
+                let moved = kernels.crc64_moved_on(difference, zeroes);
+                prop_assert_eq!(moved, check::crc64_moved_on(difference, zeroes), "{}", kernels);
+                let found = kernels.crc64_of_patched(check, old, new, behind);
+                prop_assert_eq!(found, check::crc64(0, &patched), "{}", kernels);
             }
         }
 

@@ -180,7 +180,9 @@ const PLAIN: [Form; 3] = [Form::Runs, Form::Words, Form::SubBlocks];
 impl<K: Kernels> Adaptive<K> {
     /// What it does with an update, and why. The payload is in `out` where there is one.
     pub fn choose(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
-        let Some(new) = update.change.image() else { return self.choose_for_patches(update, out) };
+        let Some(new) = update.change.image() else {
+            return self.choose_for_patches(update, None, out);
+        };
         let choice = self.choose_for_image(update, new, out);
         if update.kind == Kind::Append && self.goes_home(update.class, &choice, new.len()) {
             return Choice { placement: Placement::Home, ..choice };
@@ -233,13 +235,18 @@ impl<K: Kernels> Adaptive<K> {
     }
 
     /// What it does with patches, of which no image was made.
-    fn choose_for_patches(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
+    fn choose_for_patches(
+        &self,
+        update: &Update<'_>,
+        old_check: Option<u64>,
+        out: &mut Encoder<'_>,
+    ) -> Choice {
         // Patches alone say nothing of the image that they lead to: refused.
         let refused = Choice::whole(Placement::Image);
         let (Change::Patches(patches), Some(old)) = (update.change, update.old) else {
             return refused;
         };
-        match deltas::put_patches(&self.kernels, old, patches, out) {
+        match deltas::put_patches(&self.kernels, (old, old_check), patches, out) {
             Ok(true) => {
                 let coding_ns = coding_ns(Form::Runs, old.len());
                 Choice { coding_ns, ..Choice::of(true, old.len(), out) }
@@ -360,6 +367,17 @@ impl<K: Kernels> Policy for Adaptive<K> {
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         self.choose(update, out).placement
+    }
+
+    fn wants_old_check(&self) -> bool {
+        true
+    }
+
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        match update.change {
+            Change::Patches(_) => self.choose_for_patches(update, Some(old_check), out).placement,
+            _ => self.place(update, out),
+        }
     }
 
     fn patch_bytes_on_old(&self, _block_bytes: usize) -> usize {

@@ -194,14 +194,15 @@ pub fn put(
 }
 
 /// Puts a payload of what patches change in an image into an encoder that is empty. The new image
-/// need not be there; the payload is as one of [`Form::Runs`]. Says whether they change anything:
-/// otherwise the encoder is to be cleared.
+/// need not be there; the payload is as one of [`Form::Runs`]. The image comes with its check,
+/// `crc64(0, old)`, where that is known. Says whether the patches change anything: otherwise the
+/// encoder is to be cleared.
 ///
 /// # Errors
 /// [`NoRoom`], also where a patch does not lie in the image; the encoder is to be cleared.
 pub fn put_patches(
     kernels: &impl Kernels,
-    old: &[u8],
+    (old, old_check): (&[u8], Option<u64>),
     patches: &[Patch<'_>],
     out: &mut Encoder<'_>,
 ) -> Result<bool, NoRoom> {
@@ -213,7 +214,8 @@ pub fn put_patches(
     if patches.iter().all(is_same) {
         return Ok(false);
     }
-    let between = Between::of_patches(kernels, Form::Runs as u8, old, patches).ok_or(NoRoom)?;
+    let form = Form::Runs as u8;
+    let between = Between::of_patches(kernels, form, (old, old_check), patches).ok_or(NoRoom)?;
     between.put(out)?;
     runs::put_differing(old, patches, out)?;
     Ok(true)
@@ -344,8 +346,13 @@ mod tests {
             }
             let mut room = vec![0; 1024];
             let mut out = Encoder::new(&mut room);
-            let put = put_patches(KERNELS, &old, &patches, &mut out);
+            let put = put_patches(KERNELS, (&old, None), &patches, &mut out);
             prop_assert_eq!(put, Ok(new != old));
+            let mut room = vec![0; 1024];
+            let mut by_check = Encoder::new(&mut room);
+            let known = (old.as_slice(), Some(KERNELS.crc64(0, &old)));
+            prop_assert_eq!(put_patches(KERNELS, known, &patches, &mut by_check), put);
+            prop_assert_eq!(by_check.as_bytes(), out.as_bytes());
             if new != old {
                 let mut block = old.clone();
                 prop_assert_eq!(apply(KERNELS, out.as_bytes(), &mut block), Ok(()));

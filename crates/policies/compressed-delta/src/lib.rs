@@ -33,7 +33,7 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Change, Encoder, Pacing, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Change, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
 use policy_codec::deltas::{self, Form, Images};
@@ -150,6 +150,22 @@ impl<K> CompressedDelta<K> {
     }
 }
 
+impl<K: Kernels> CompressedDelta<K> {
+    /// Where patches of an old image go, whose check may be known.
+    fn place_patches(
+        &self,
+        old: (&[u8], Option<u64>),
+        patches: &[Patch<'_>],
+        out: &mut Encoder<'_>,
+    ) -> Placement {
+        match deltas::put_patches(&self.kernels, old, patches, out) {
+            Ok(true) => Placement::Encoded,
+            Ok(false) => Placement::Unchanged,
+            Err(_) => Placement::Image,
+        }
+    }
+}
+
 impl<K: Kernels> Policy for CompressedDelta<K> {
     fn id(&self) -> PolicyId {
         CompressedDelta::ID
@@ -158,11 +174,7 @@ impl<K: Kernels> Policy for CompressedDelta<K> {
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         let new = match (update.change, update.old) {
             (Change::Patches(patches), Some(old)) => {
-                return match deltas::put_patches(&self.kernels, old, patches, out) {
-                    Ok(true) => Placement::Encoded,
-                    Ok(false) => Placement::Unchanged,
-                    Err(_) => Placement::Image,
-                };
+                return self.place_patches((old, None), patches, out);
             }
             // Patches alone say nothing of the image that they lead to: refused.
             (Change::Patches(_), None) => return Placement::Image,
@@ -192,6 +204,19 @@ impl<K: Kernels> Policy for CompressedDelta<K> {
         match deltas::put_shortest(&self.kernels, tried, &images, out) {
             Ok(()) if out.as_bytes().len() < new.len() => Placement::Encoded,
             _ => Placement::DiskLog,
+        }
+    }
+
+    fn wants_old_check(&self) -> bool {
+        true
+    }
+
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        match (update.change, update.old) {
+            (Change::Patches(patches), Some(old)) => {
+                self.place_patches((old, Some(old_check)), patches, out)
+            }
+            _ => self.place(update, out),
         }
     }
 

@@ -44,6 +44,14 @@ impl Policy for DynPolicy {
         self.0.patch_bytes_on_old(block_bytes)
     }
 
+    fn wants_old_check(&self) -> bool {
+        self.0.wants_old_check()
+    }
+
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        self.0.place_on(update, old_check, out)
+    }
+
     fn logs_images(&self) -> bool {
         self.0.logs_images()
     }

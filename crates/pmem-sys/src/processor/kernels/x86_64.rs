@@ -46,6 +46,35 @@ const fn fold_by(bits: usize) -> [u64; 2] {
     [power(bits + 63), power(bits - 1)]
 }
 
+/// How many bytes one multiplication moves a difference on: any number below this.
+const MOVED_BYTES: usize = 256;
+
+/// x^(8 n - 65) for each `n` below [`MOVED_BYTES`], and x^(8 [`MOVED_BYTES`] n - 65). A product has
+/// one x too many, and its remainder is that times x^64.
+static MOVES: [[u64; MOVED_BYTES]; 2] = {
+    let mut moves = [[0; MOVED_BYTES]; 2];
+    // 1 / x^65.
+    let mut inverse = 1_u64 << 63;
+    let mut times = 0;
+    while times < 65 {
+        let is_odd = inverse >> 63 == 1;
+        inverse = if is_odd { ((inverse ^ POLYNOMIAL) << 1) | 1 } else { inverse << 1 };
+        times += 1;
+    }
+    let steps = [power(8), power(8 * MOVED_BYTES)];
+    let mut table = 0;
+    while table < 2 {
+        moves[table][0] = inverse;
+        let mut index = 1;
+        while index < MOVED_BYTES {
+            moves[table][index] = check::multiply(moves[table][index - 1], steps[table]);
+            index += 1;
+        }
+        table += 1;
+    }
+    moves
+};
+
 /// For registers of 256 bits: `fold_by` 1024, 896 and so on down to 0 bits. The last two are also
 /// what folds the two parts of a register onto the place of its last one.
 static FOLDS_256: [[u64; 2]; 9] = {
@@ -252,6 +281,13 @@ impl Multiplier {
         value
     }
 
+    /// The product of two polynomials by P, times x^65.
+    #[inline]
+    fn multiply(self, a: u64, b: u64) -> u64 {
+        let nothing = pair(&[0; 2]);
+        self.remainder(self.fold(pair(&[a, 0]), pair(&[b, 0]), nothing))
+    }
+
     /// The remainder of the 16 bytes `value`, times x^64, by P.
     #[inline]
     fn remainder(self, value: __m128i) -> u64 {
@@ -378,6 +414,19 @@ impl Folding {
     #[inline]
     pub(super) fn crc64_of_stored(self, seed: u64, bytes: &[u8]) -> u64 {
         self.crc64_wide_from(STORED_WIDE_FROM_BYTES, seed, bytes)
+    }
+
+    /// What a difference of two checks becomes behind some bytes that are zero.
+    #[inline]
+    pub(super) fn moved_on(self, difference: u64, zeroes: usize) -> u64 {
+        let [few, many] = &MOVES;
+        let (Some(few), Some(many)) =
+            (few.get(zeroes % MOVED_BYTES), many.get(zeroes / MOVED_BYTES))
+        else {
+            return check::crc64_moved_on(difference, zeroes);
+        };
+        let moved = self.multiplier.multiply(difference, *few);
+        self.multiplier.multiply(moved, *many)
     }
 
     /// Computes the check as wide as can be from `wide_from` bytes on; `wide_from` is at least one.

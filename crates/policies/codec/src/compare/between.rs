@@ -49,14 +49,25 @@ impl Between {
     }
 
     /// Leads from one image to that with these patches, which ascend and do not overlap. The second
-    /// image need not be there. `None` where a patch does not lie in the block.
+    /// image need not be there. Where the check of the first one is known, nothing of it is looked
+    /// at but what the patches replace. `None` where a patch does not lie in the block.
     #[must_use]
     pub fn of_patches(
         kernels: &impl Kernels,
         form: u8,
-        old: &[u8],
+        (old, old_check): (&[u8], Option<u64>),
         patches: &[Patch<'_>],
     ) -> Option<Self> {
+        if let Some(before) = old_check {
+            let after = patches.iter().try_fold(before, |check, patch| {
+                let start = patch.at as usize;
+                let end = start.checked_add(patch.bytes.len())?;
+                let behind = old.len().checked_sub(end)?;
+                let replaced = old.get(start..end)?;
+                Some(kernels.crc64_of_patched(check, replaced, patch.bytes, behind))
+            });
+            return after.map(|after| Self::of_checks(form, before, after));
+        }
         let (mut before, mut after, mut at) = (0, 0, 0_usize);
         for patch in patches {
             let start = patch.at as usize;
@@ -74,9 +85,12 @@ impl Between {
             after = kernels.crc64(after, patch.bytes);
         }
         let rest = old.get(at..)?;
-        let [before, after] = [kernels.crc64(before, rest), kernels.crc64(after, rest)];
-        let low = |[a, b, c, d, ..]: [u8; 8]| [a, b, c, d];
-        Some(Self { form, before: low(before.to_le_bytes()), after: low(after.to_le_bytes()) })
+        Some(Self::of_checks(form, kernels.crc64(before, rest), kernels.crc64(after, rest)))
+    }
+
+    const fn of_checks(form: u8, before: u64, after: u64) -> Self {
+        let ([a, b, c, d, ..], [e, f, g, h, ..]) = (before.to_le_bytes(), after.to_le_bytes());
+        Self { form, before: [a, b, c, d], after: [e, f, g, h] }
     }
 
     /// Begins a payload.
@@ -145,6 +159,7 @@ pub fn check(kernels: &impl Kernels, payload: &[u8], block: &[u8]) -> Result<(),
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use core::cell::Cell;
     use std::vec::Vec;
 
     use journal_core::PortableKernels;
@@ -205,12 +220,34 @@ mod tests {
             for patch in &patches {
                 new[patch.at as usize..][..patch.bytes.len()].copy_from_slice(patch.bytes);
             }
-            let found = Between::of_patches(&PortableKernels, 7, &old, &patches);
-            assert_eq!(found, Some(Between::new(&PortableKernels, 7, &old, &new)));
+            let counting = Counting { bytes: Cell::new(0) };
+            let patched: usize = patches.iter().map(|patch| patch.bytes.len()).sum();
+            // Both images up to the end, from the first patch on; or what is replaced, and by what.
+            let all = if count == 0 { 2 * LEN } else { 2 * LEN - patches[0].at as usize };
+            let check = PortableKernels.crc64(0, &old);
+            for (known, looked_at) in [(None, all), (Some(check), 2 * patched)] {
+                counting.bytes.set(0);
+                let found = Between::of_patches(&counting, 7, (&old, known), &patches);
+                assert_eq!(found, Some(Between::new(&PortableKernels, 7, &old, &new)));
+                assert_eq!(counting.bytes.get(), looked_at, "{count} patches, {known:?}");
+            }
         }
-        for at in [63, 64, u32::MAX] {
+        for (at, known) in [63, 64, u32::MAX].into_iter().flat_map(|at| [(at, None), (at, Some(1))])
+        {
             let patches = [Patch { at, bytes: &[1, 2] }];
-            assert_eq!(Between::of_patches(&PortableKernels, 7, &old, &patches), None);
+            assert_eq!(Between::of_patches(&PortableKernels, 7, (&old, known), &patches), None);
+        }
+    }
+
+    /// Counts the bytes whose check is computed.
+    struct Counting {
+        bytes: Cell<usize>,
+    }
+
+    impl Kernels for Counting {
+        fn crc64(&self, seed: u64, bytes: &[u8]) -> u64 {
+            self.bytes.set(self.bytes.get() + bytes.len());
+            PortableKernels.crc64(seed, bytes)
         }
     }
 
