@@ -51,9 +51,9 @@ impl Medium {
 /// One delta in this many has its block written into the shield when the block goes home.
 const DELTAS_PER_SHIELD: u64 = 8;
 
-/// As many blocks are logged whole, as a rule, for each that goes home so that its lane goes on:
-/// what is logged brings that nearer. Counted in replays of ten real traces, of some stores that
-/// fit their lanes and some that do not.
+/// Blocks that are logged whole, as a rule, for each that goes home so that its lane goes on. What
+/// is logged brings that nearer. It was counted in replays of ten real traces, of stores that fit
+/// their lanes and of some that do not.
 const BLOCKS_PER_HOME: u64 = 12;
 
 /// What it costs to log something of a block of `block_bytes`, now and later.
