@@ -1,7 +1,7 @@
 //! Calls that need no transaction of the caller: operations that are committed in one call, what
 //! the journal says of what it holds, and an open that gives its partners back.
 
-use journal_core::parts::{Found, Several};
+use journal_core::parts::{Found, FrameAt, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Needs, Operation,
@@ -239,25 +239,32 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Calls `each` for every block of every record in the lanes whose transaction had a
-    /// [note](Transaction::note): with the block and the note. It goes from lane to lane. In a lane
-    /// older records come first, so of two notes of a block the later one is newer.
+    /// [note](Transaction::note): with the block, the note, and what the commit has answered. It
+    /// goes from lane to lane. In a lane older records come first. Of two records the one with the
+    /// higher stamp is newer, in whatever lanes they are.
     ///
     /// Of records that checkpoints have removed nothing is told: what they logged is home, or in a
     /// slot, or in the disk-side log.
     ///
     /// # Errors
     /// `Failed`, and `Medium`, where a record cannot be read.
-    pub fn each_noted(&self, mut each: impl FnMut(BlockNumber, [u64; 2])) -> Result<(), Error> {
+    pub fn each_noted(
+        &self,
+        mut each: impl FnMut(BlockNumber, [u64; 2], Committed),
+    ) -> Result<(), Error> {
         let shared = self.shared();
         let mut front = vec![0; Needs::of(self.geometry(), 1).record_front_bytes];
         for cell in &shared.lanes {
             let (mut found, state) = (Vec::new(), shared.lock_lane(cell)?);
             shared.check_not_failed()?;
-            let tell = |block, note| found.push((block, note));
+            let tell = |frame: &FrameAt, note| {
+                let FrameAt { lane, sequence, stamp, .. } = *frame;
+                found.push((frame.block, note, Committed { lane, sequence, stamp }));
+            };
             let told = shared.common.each_noted(&state.lane, &mut front, tell);
             drop(state);
             told.map_err(Error::Medium)?;
-            found.into_iter().for_each(|(block, note)| each(block, note));
+            found.into_iter().for_each(|(block, note, committed)| each(block, note, committed));
         }
         Ok(())
     }

@@ -291,7 +291,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let prepared = self.prepare_to_fit(work, operations)?;
         // BY1 says that it fits. Nothing is stored beyond what is reserved, whatever a policy does.
         let (needed, capacity) = (prepared.bytes, work.reserved_bytes);
-        let fits = needed <= capacity || self.try_reserve(work, needed - capacity);
+        let fits = needed <= capacity
+            || self.try_reserve(work, needed - capacity)
+            || !self.keeps(Rule::BypassFits);
         if fits { Ok(prepared) } else { Err(CommitError::TooLarge { needed, capacity }) }
     }
 
@@ -345,9 +347,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_log_blocks > 0 {
             work.make_room_to_log(operations.count());
         }
-        if self.clean.is_some() && cell.unreserved_slots.left() < operations.count() as u64 {
+        let count = operations.count() as u64;
+        if self.clean.is_some() && cell.unreserved_slots.left() < count {
             // A share whose holder panicked: the journal has failed.
-            let _ = self.give_clean_back(Some(lane));
+            let _ = self.give_clean_back(Some(lane), count);
         }
         loop {
             let free = FreePlaces {

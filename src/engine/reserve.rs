@@ -320,7 +320,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_log = || geometry.lane_log_blocks == 0 || cell.unreserved_log.left() > 0;
         let has_some = || has_slots() && has_log();
         if self.clean.is_some() && !has_slots() {
-            self.give_clean_back(Some(work.lane))?;
+            self.give_clean_back(Some(work.lane), 1)?;
         }
         if has_some() || self.bell.has_thread() {
             return Ok(());

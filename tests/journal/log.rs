@@ -1,7 +1,9 @@
 //! Journals with a disk-side log: what goes there is read from there, and makes room.
 
 use adaptive::Wish;
-use journal_core::policy::{Change, Class, Policy, Span, Update};
+use journal_core::policy::{
+    ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Span, Thresholds, Update,
+};
 use journal_core::{DeviceFacts, NoHook, Overwrite, Rule};
 use lab::erased::{DynDisk, DynHook, DynJournal, DynPolicy, any_options};
 use nvm_journal::{
@@ -523,4 +525,72 @@ fn a_journal_is_opened_with_other_sub_blocks() {
         }
         journal.close().expect("closes");
     }
+}
+
+/// Sends data home that is live there, which is allowed for appends only: what is to be logged of
+/// it is then the block, whatever was reserved.
+#[derive(Clone, Debug)]
+struct HomewardWhenFull;
+
+impl Policy for HomewardWhenFull {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x7E66)
+    }
+
+    fn place(&self, update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        if update.class == Class::Data { Placement::Home } else { Placement::Image }
+    }
+
+    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
+        Err(ApplyError::Malformed { at: 0 })
+    }
+
+    fn wants_log(&self) -> bool {
+        true
+    }
+
+    fn bypasses_when_full(&self) -> bool {
+        true
+    }
+}
+
+/// Writes blocks as metadata until the lane is nearly full, and then one of them as data.
+fn commit_when_full(mutator: Mutator) -> (Result<(), Error>, DynJournal) {
+    let files = Files::new("log-homeward");
+    let options = any_options(HomewardWhenFull, mutator).lanes(1).lane_bytes(64 << 10);
+    let options = options.lane_log_blocks(16).segment_blocks(4).upkeep_in_commits(false);
+    let options = options.thresholds(Thresholds::new(255, 255));
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal: DynJournal = journal.expect("formats");
+    let free = || {
+        let stats = journal.stats().expect("goes on");
+        stats.lane_bytes - stats.total().used_bytes
+    };
+    let mut round = 0;
+    while free() > 3 * BLOCK as u64 {
+        journal.transact(|tx| tx.write_metadata(block(round % 4), &noise(round))).expect("commits");
+        round += 1;
+    }
+    let image = [9; BLOCK];
+    let committed =
+        journal.transact(|tx| (0..4).try_for_each(|number| tx.write(block(number), &image)));
+    (committed, journal)
+}
+
+#[test]
+fn a_policy_that_sends_live_data_home_is_refused_where_the_lane_is_full() {
+    let (committed, journal) = commit_when_full(Mutator::new());
+    assert!(matches!(committed, Err(Error::TooLarge { .. })), "{committed:?}");
+    // Nothing has changed, and everything else goes on.
+    let mut found = vec![0; BLOCK];
+    journal.read(block(0), &mut found).expect("reads");
+    assert_ne!(found, [9; BLOCK]);
+    journal.checkpoint().expect("writes home");
+    journal.transact(|tx| tx.write_metadata(block(0), &[7; BLOCK])).expect("commits");
+    journal.read(block(0), &mut found).expect("reads");
+    assert_eq!(found, [7; BLOCK]);
+    // Without the rule more is stored than there is room for, and something notices.
+    let without = || commit_when_full(Mutator::without(&[Rule::BypassFits])).0;
+    let stored = std::panic::catch_unwind(without);
+    assert!(!matches!(stored, Ok(Err(Error::TooLarge { .. }))), "{stored:?}");
 }

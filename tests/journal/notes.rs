@@ -1,6 +1,11 @@
 //! Notes that a store gives with its transactions: they come back, and what they cost.
 
-use journal_core::{DeviceFacts, Geometry, NoHook, Overwrite, PortableKernels, Protocol};
+use std::collections::BTreeSet;
+
+use journal_core::{
+    Committed, DeviceFacts, EXAMINE_BYTES_MAX, Geometry, NoHook, Overwrite, PortableKernels,
+    Protocol, examine,
+};
 use lab::erased::{DynDisk, DynHook, DynJournal, DynPmem, any_options};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, Error, FullBlock, Journal, Options, OptionsError,
@@ -26,8 +31,13 @@ fn noted(journal: &DynJournal, number: u64, note: [u64; 2]) {
 }
 
 fn told(journal: &DynJournal) -> Vec<(BlockNumber, [u64; 2])> {
+    told_by(journal).into_iter().map(|(block, note, _)| (block, note)).collect()
+}
+
+fn told_by(journal: &DynJournal) -> Vec<(BlockNumber, [u64; 2], Committed)> {
     let mut told = Vec::new();
-    journal.each_noted(|block, note| told.push((block, note))).expect("reads");
+    let each = |block, note, committed| told.push((block, note, committed));
+    journal.each_noted(each).expect("reads");
     told
 }
 
@@ -49,6 +59,31 @@ fn records_tell_their_blocks_and_notes_until_a_checkpoint_removes_them() {
     journal.checkpoint().expect("writes home");
     assert_eq!(told(&journal), []);
     assert_eq!(journal.recovery().note, None, "is what the open has found");
+}
+
+/// Of two notes of a block that lie in two lanes, the stamps say which is newer.
+#[test]
+fn records_tell_in_which_lane_they_are_and_which_is_newer() {
+    let files = Files::new("noted-lanes");
+    let options = options().lanes(2);
+    let journal: DynJournal =
+        Journal::format(any_memory(4 << 20), files.any_disk(), &options).expect("formats");
+    let mut commits = Vec::new();
+    for round in 0..6_u64 {
+        // The first seat has one lane, the second one the other.
+        let other = (round % 2 == 0).then(|| journal.begin().expect("begins"));
+        let mut tx = journal.begin().expect("begins");
+        tx.note([round, 0]).expect("may have notes");
+        tx.write(block(3), &[round as u8; BLOCK]).expect("fits");
+        commits.push(tx.commit().expect("commits").expect("is logged"));
+        drop(other);
+    }
+    let lanes: BTreeSet<_> = commits.iter().map(|committed| committed.lane).collect();
+    assert_eq!(lanes.len(), 2, "{commits:?}");
+    let mut told = told_by(&journal);
+    told.sort_by_key(|(_, _, committed)| committed.stamp);
+    let expected = (0..).zip(commits).map(|(round, committed)| (block(3), [round, 0], committed));
+    assert_eq!(told, expected.collect::<Vec<_>>());
 }
 
 /// The first call of a transaction that is in the way is repeated; the note is not forgotten then.
@@ -118,6 +153,11 @@ fn every_policy_keeps_notes_over_closes_and_opens() {
         }
         journal.close().expect("closes");
         for round in 3..6 {
+            // Looking at it says so too.
+            let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+            let seen = examine(&world.pmem(), &PortableKernels, &mut scratch).expect("is one");
+            let note = seen.verdict.map(|found| found.note);
+            assert_eq!(note, Ok(Some([turn, round - 1])), "{policy}");
             let (nvm, disk) = lab::erased::of_world(&world);
             let journal: DynJournal = Journal::open(nvm, disk, &plan).expect("opens");
             assert_eq!(journal.recovery().note, Some([turn, round - 1]), "{policy}");
@@ -174,7 +214,7 @@ fn notes_of_threads_have_stamps_of_their_own() {
         let threads: Vec<_> = threads.collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("ends")).collect()
     });
-    let apart: std::collections::BTreeSet<_> = stamps.iter().map(|stamp| stamp.raw()).collect();
+    let apart: BTreeSet<_> = stamps.iter().map(|stamp| stamp.raw()).collect();
     assert_eq!(apart.len(), stamps.len());
 }
 

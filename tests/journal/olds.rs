@@ -152,9 +152,8 @@ fn a_call_logs_what_a_transaction_logs() {
                 }
             }
             let [_, bytes, ..] = logged(&called);
-            // But where speed is wanted, as much of it as differs.
-            let is_little = bytes < 200 * BLOCK as u64;
-            assert_eq!(is_little, policy != Adaptive::new().into(), "{name}: {bytes}");
+            // Mostly what differs.
+            assert!(bytes < 200 * BLOCK as u64, "{name}: {bytes}");
             called.close().expect("closes");
             let mut disk = FileDisk::open(&files[0].0, BlockSize::DEFAULT).expect("is there");
             let mut found = vec![0; BLOCK];

@@ -111,7 +111,13 @@ impl Notes {
     /// What records in the lanes say of their blocks is what was said of these.
     fn check_told(&self, journal: &Front, blocks: &[u8; BLOCKS]) -> Result<(), String> {
         let mut wrong = None;
-        let told = journal.each_noted(|block, note| {
+        let mut stamps = std::collections::BTreeMap::new();
+        let told = journal.each_noted(|block, note, committed| {
+            // What one step has noted is of one record, and of a step after it of a later one.
+            let is_known = stamps.insert(committed.stamp, note);
+            if is_known.is_some_and(|known| known != note) {
+                wrong = Some(format!("{committed:?} has {note:?} and {is_known:?}"));
+            }
             let step = usize::try_from(note[0] - 1).ok().and_then(|at| self.steps.get(at));
             let at = block.raw() as usize;
             let is_right = match step {
@@ -123,6 +129,9 @@ impl Notes {
             }
         });
         told.map_err(|error| error.to_string())?;
+        if !stamps.values().is_sorted_by_key(|note| note[0]) {
+            wrong = Some(format!("stamps and steps disagree: {stamps:?}"));
+        }
         wrong.map_or(Ok(()), Err)
     }
 }

@@ -102,7 +102,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.ask_for_checkpoint();
         }
         if self.clean.is_some() && slots.left() < AT_ONCE as u64 {
-            self.give_clean_back(Some(lane))?;
+            self.give_clean_back(Some(lane), AT_ONCE as u64)?;
         }
         if slots.left() > 0 || self.bell.has_thread() {
             return Ok(());

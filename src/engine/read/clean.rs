@@ -95,15 +95,31 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.clean.is_some() && self.keeps(Rule::CleanFirst)
     }
 
-    /// Gives slots back that hold what was read, of one lane or of all.
+    /// Gives slots back that hold what was read, until `wanted` slots are free in one lane, or in
+    /// all of them, or there are none to give back.
     #[cold]
-    pub(crate) fn give_clean_back(&self, of: Option<LaneNumber>) -> Result<(), Error> {
+    pub(crate) fn give_clean_back(&self, of: Option<LaneNumber>, wanted: u64) -> Result<(), Error> {
         let Some(clean) = &self.clean else { return Ok(()) };
         let lane_of = |slot| self.common.geometry.lane_of_slot(slot);
+        let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
+        let missing = lanes.map(|lane| {
+            let is_meant = of.is_none_or(|of| of == lane);
+            let left = self.lane(lane).unreserved_slots.left();
+            if is_meant { wanted.saturating_sub(left) } else { 0 }
+        });
+        let mut missing: Vec<u64> = missing.collect();
         for (number, share) in self.shares.iter().enumerate() {
+            if missing.iter().all(|missing| *missing == 0) {
+                break;
+            }
             let taken = {
                 let _share = share.lock().map_err(|_| self.poisoned())?;
-                clean.take_those(number, |slot| of.is_none_or(|lane| lane_of(slot) == lane))
+                clean.take_those(number, |slot| {
+                    let missing = &mut missing[usize::from(lane_of(slot).raw())];
+                    let is_wanted = *missing > 0;
+                    *missing -= u64::from(is_wanted);
+                    is_wanted
+                })
             };
             for slot in taken {
                 let cell = self.lane(lane_of(slot));

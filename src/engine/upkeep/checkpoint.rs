@@ -303,7 +303,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         if self.gives_clean_first() && self.slots_are_short(Stage::Reclaim) {
-            self.give_clean_back(None)?;
+            self.give_clean_back(None, self.levels.of(Stage::Reclaim).slots)?;
         }
         let (before, mut stays) = (self.done(), None);
         let tried_all = self.make_what_can_be(cell, &is_there, &mut stays)?;
@@ -395,7 +395,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<(), Error> {
         let mut left = self.frames() as u64;
         let is_short = || {
-            let is_short_of_some = self.is_short_of_bytes(Stage::Reclaim) || self.is_nearly_full();
+            let is_short_of_some =
+                self.is_short_of_bytes(Stage::Reclaim, None) || self.is_nearly_full();
             !is_there() && is_short_of_some
         };
         while left > 0 && is_short() && !self.log_is_short(Stage::WriteHome) {
@@ -565,10 +566,30 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.lanes.iter().any(|cell| cell.unreserved_log.left() < wanted)
     }
 
-    /// Whether a stage begins because some lane has too little room in its ring.
-    fn is_short_of_bytes(&self, stage: Stage) -> bool {
+    /// Whether a stage begins because some lane has too little room in its ring. What the running
+    /// transaction has reserved may be counted as room.
+    fn is_short_of_bytes(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
         let wanted = self.levels.of(stage).bytes;
-        self.lanes.iter().any(|cell| cell.unreserved.left() < wanted)
+        self.each_left(running).any(|left| left < wanted)
+    }
+
+    /// The room in each lane's ring, with what the running transaction has reserved.
+    fn each_left(&self, running: Option<(LaneNumber, u64)>) -> impl Iterator<Item = u64> {
+        let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
+        lanes.map(move |lane| {
+            let more = running.map_or(0, |(of, bytes)| if of == lane { bytes } else { 0 });
+            self.lane(lane).unreserved.left().saturating_add(more)
+        })
+    }
+
+    /// The lane of the running transaction, and the bytes that it has reserved there: those of the
+    /// longest record that it can have, mostly far more than it will take.
+    fn reserved_by_running(&self) -> Option<(LaneNumber, u64)> {
+        if !self.gathering.has_any() {
+            return None;
+        }
+        let gathered = self.gathering.lock();
+        Some((gathered.running.lane, gathered.running.reserved_bytes))
     }
 
     /// What is free in the lane that has least, of each kind.
@@ -592,7 +613,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether there is too little room for the transactions to come, so that a stage begins: in
     /// some lane, or in some share of the index, which only writing home helps.
     pub(crate) fn is_short(&self, stage: Stage) -> bool {
-        self.is_short_of_bytes(stage) || (stage == Stage::WriteHome && self.is_short_of_frames())
+        self.is_short_beside(stage, None)
+    }
+
+    fn is_short_beside(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+        let is_short_of_frames = stage == Stage::WriteHome && self.is_short_of_frames();
+        is_short_of_frames || self.is_short_of_bytes(stage, running)
     }
 
     fn is_short_of_frames(&self) -> bool {
@@ -606,17 +632,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.shares.iter().any(|share| is_nearly_full(share))
     }
 
-    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this.
+    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
+    /// the running transaction has reserved is no reason to write anything home: when it commits,
+    /// it gives most of that back.
     pub(crate) fn keep_room(&self) -> Result<(), Error> {
         let (least, levels) = (self.least_room(), &self.levels);
-        let is_due = least.bytes < levels.asks_below_bytes()
+        let running = self.reserved_by_running();
+        let is_due = self.each_left(running).any(|left| left < levels.asks_below_bytes())
             || least.slots < levels.asks_below_slots()
             || least.log_blocks < levels.asks_below_log_blocks()
             || self.is_short_of_frames();
         if !is_due {
             return Ok(());
         }
-        match self.make_room_ahead(|stage| !self.is_short(stage)) {
+        match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {
             // A commit that finds no room is told.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,

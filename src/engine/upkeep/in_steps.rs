@@ -139,7 +139,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.common.geometry.lane_slots > 0 && self.lanes.iter().any(|at| is_short(at))
         };
         if self.gives_clean_first() && lacks_slots() {
-            self.give_clean_back(None)?;
+            self.give_clean_back(None, wanted)?;
         }
         if lacks_slots() {
             self.uses.advance();

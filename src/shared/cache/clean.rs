@@ -6,8 +6,9 @@
 //! CL2. A reader copies from such a slot with the block's share of the index in hand. The slot gets
 //!      another content, or is given back, only after its block was forgotten with that share in
 //!      hand.
-//! CL3. Only slots are taken that are free beyond what makes the upkeep begin. They are given back
-//!      before a commit goes without a slot, and before an upkeep looks for slots elsewhere.
+//! CL3. Only slots are taken that are free beyond what makes the upkeep begin. As many
+//!      as are wanted are given back before a commit goes without a slot, and before an upkeep
+//!      looks for slots elsewhere.
 //!
 //! **Crash**: no record names the slot, so the next open takes it for free, whatever it holds.
 
@@ -118,21 +119,25 @@ impl CleanSlots {
         part.spare.pop()
     }
 
-    /// Takes all slots of a share that are wanted elsewhere. The caller has the share in hand.
+    /// Takes the slots of a share that are wanted elsewhere. It asks about those first whose
+    /// content does not count, and then about those that were not read lately. The caller has the
+    /// share in hand.
     pub(crate) fn take_those(
         &self,
         share: usize,
-        is_wanted: impl Fn(SlotNumber) -> bool,
+        mut is_wanted: impl FnMut(SlotNumber) -> bool,
     ) -> Vec<SlotNumber> {
         let mut part = self.part(share);
         let spare = core::mem::take(&mut part.spare).into_iter();
         let (mut taken, stays): (Vec<_>, Vec<_>) = spare.partition(|slot| is_wanted(*slot));
         part.spare = stays;
-        part.of.retain(|_, clean| {
-            let stays = !is_wanted(clean.slot);
-            taken.extend((!stays).then_some(clean.slot));
-            stays
-        });
+        for takes_used in [false, true] {
+            part.of.retain(|_, clean| {
+                let stays = clean.is_used != takes_used || !is_wanted(clean.slot);
+                taken.extend((!stays).then_some(clean.slot));
+                stays
+            });
+        }
         taken
     }
 

@@ -526,7 +526,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         taken
     }
 
-    /// Calls for each block of each record in a lane that has a note, from the lane's head on.
+    /// Calls for each frame of each record in a lane that has a note, from the lane's head on.
     /// `front` holds a front.
     ///
     /// # Errors
@@ -535,7 +535,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         &self,
         lane: &Lane<P, H>,
         front: &mut [u8],
-        mut call: impl FnMut(BlockNumber, [u64; 2]),
+        mut call: impl FnMut(&FrameAt, [u64; 2]),
     ) -> Result<(), MediumError> {
         let mut reader = self.reader(lane, front);
         let mut at = lane.head;
@@ -546,7 +546,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 continue;
             };
             let mut tell = |frame: FrameAt| {
-                call(frame.block, note);
+                call(&frame, note);
                 Ok(())
             };
             at = reader.each_frame(at, &mut tell).map_err(|error| match error {

@@ -31,6 +31,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
+use crate::scan::reader::newer_note;
 use crate::space::lane::InLane;
 use crate::space::superblocks::Superblock;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
@@ -673,15 +674,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         Ok(bytes)
     }
-}
-
-/// The newer of two notes. Of one stamp the first counts.
-pub(crate) fn newer_note(
-    known: Option<(Stamp, Note)>,
-    other: Option<(Stamp, Note)>,
-) -> Option<(Stamp, Note)> {
-    let stamp = |noted: Option<(Stamp, Note)>| noted.map(|(stamp, _)| stamp);
-    if stamp(other) > stamp(known) { other } else { known }
 }
 
 /// A batch on its way home.

@@ -3,7 +3,6 @@
 //! **Crash**: nothing is written.
 
 use crate::format::record::Note;
-use crate::home::checkpoint::newer_note;
 use crate::open::found::Opening;
 use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
@@ -32,14 +31,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
                 all: None,
                 lap: 0,
             };
-            let mut at = start.head;
-            while at < walked.tail {
-                let found = reader.note_at(at);
-                let (note, next) =
-                    found.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
-                newest = newer_note(newest, note);
-                at = next;
-            }
+            let found = reader.newest_note(start.head, walked.tail, newest);
+            newest = found.map_err(|error| error.of_whole(self.geometry.lane(lane.number)))?;
         }
         Ok(newest)
     }

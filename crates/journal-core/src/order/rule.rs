@@ -128,6 +128,8 @@ pub enum Rule {
     /// What is staged or gathered goes to the disk-side log where its lane is full, and the policy
     /// says so.
     StagedBypass,
+    /// A transaction whose data goes to the disk-side log stores no more than it has reserved.
+    BypassFits,
     /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
     SnapshotsKept,
     /// What makes room ends all snapshots first.
@@ -140,7 +142,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 63] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -199,6 +201,7 @@ impl Rule {
         Self::SpillsUnnamed,
         Self::CleanFirst,
         Self::StagedBypass,
+        Self::BypassFits,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,

@@ -20,6 +20,7 @@ use crate::ports::policy::PolicyId;
 use crate::scan::decide::Row;
 use crate::scan::error::OpenError;
 use crate::scan::examine_slots::{Sights, SlotSights};
+use crate::scan::reader::Reader;
 use crate::scan::verdict::{End, Recovery};
 use crate::scan::{intent, lanes};
 use crate::space::part::{front_bytes_max, record_front_bytes_max};
@@ -179,7 +180,21 @@ pub fn examine(
     let (records, _) = scratch.split_at_mut(record_front_bytes_max(&geometry));
     let mut scanned =
         lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, records)?;
-    // 3. The intent in the shield area.
+    // 3. The newest note, if records may have some.
+    let mut noted = superblock.noted;
+    if superblock.has_notes() {
+        for (number, (start, walked)) in (0..geometry.lanes).zip(scanned.lanes()) {
+            let lane = LaneNumber(number);
+            let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
+            let (ring, geometry, identity) = (&ring, &geometry, &identity);
+            let scratch = &mut *records;
+            let reader =
+                Reader { ring, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
+            noted = reader.newest_note(start.head, walked.tail, noted)?;
+        }
+    }
+    let note = noted.map(|(_, note)| note);
+    // 4. The intent in the shield area.
     let mut intent = None;
     if geometry.shield_blocks > 0 {
         let area = RingOf::new(whole.part(geometry.shield(), geometry.shield_bytes()));
@@ -190,7 +205,7 @@ pub fn examine(
             believed: scanned.take_intent(&header, &superblock, |_| true),
         });
     }
-    // 4. Each lane: where it ends, and what its slots are seen to be.
+    // 5. Each lane: where it ends, and what its slots are seen to be.
     let mut lanes = [LaneExamination::EMPTY; LANES_MAX as usize];
     for (lane, end) in lanes.iter_mut().zip(scanned.ends(&superblock, |_| true)) {
         *lane = LaneExamination::of(&end);
@@ -208,7 +223,7 @@ pub fn examine(
             true => lane.log_blocks.count(sight),
         })?;
     }
-    // 5. Both superblock copies.
+    // 6. Both superblock copies.
     let mut copies = [Offset(0), geometry.second_superblock()].map(|at| (at, CopyState::Torn));
     for (at, state) in &mut copies {
         *state = match Superblock::decode(&whole, *at, kernels)? {
@@ -224,7 +239,7 @@ pub fn examine(
         generation: superblock.generation(),
         copies,
         intent,
-        verdict: scanned.judge(&superblock, |_| true),
+        verdict: scanned.judge(&superblock, |_| true).map(|found| Recovery { note, ..found }),
         lanes,
         geometry,
     })

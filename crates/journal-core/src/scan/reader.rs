@@ -81,6 +81,15 @@ pub(super) fn readable<T>(read: Result<T, MediumError>) -> Result<Option<T>, Med
     }
 }
 
+/// The newer of two notes. Of one stamp the first counts.
+pub(crate) fn newer_note(
+    known: Option<(Stamp, Note)>,
+    other: Option<(Stamp, Note)>,
+) -> Option<(Stamp, Note)> {
+    let stamp = |noted: Option<(Stamp, Note)>| noted.map(|(stamp, _)| stamp);
+    if stamp(other) > stamp(known) { other } else { known }
+}
+
 impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
     /// The names behind a header, up to the ring's end and from its start.
     #[inline(always)]
@@ -147,6 +156,23 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         let (_, note) = split_note(header, self.names(position, header)?);
         let note = note.map(|note| (Stamp(header.stamp.get()), note));
         Ok((note, position.saturating_add(header.total_bytes().max(LINE))))
+    }
+
+    /// The newest note of the parts between two lane offsets, which were found whole, given one
+    /// that is known.
+    pub(crate) fn newest_note(
+        &self,
+        from: u64,
+        to: u64,
+        known: Option<(Stamp, Note)>,
+    ) -> Result<Option<(Stamp, Note)>, MediumError> {
+        let (mut newest, mut at) = (known, from);
+        while at < to {
+            let (note, next) = self.note_at(at)?;
+            newest = newer_note(newest, note);
+            at = next;
+        }
+        Ok(newest)
     }
 
     /// The line at `position` was readable and is not any more.

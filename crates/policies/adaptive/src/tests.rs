@@ -88,6 +88,21 @@ fn a_coder_pays_on_slow_media_only() {
 }
 
 #[test]
+fn the_room_that_is_taken_counts_where_blocks_go_home_for_it() {
+    let old = noise(LEN);
+    let mut new = old.clone();
+    // A quarter of the sub-blocks.
+    new.chunks_mut(128).step_by(4).for_each(|sub_block| sub_block[0] ^= 0x55);
+    let home = |nanos| Adaptive::with(Settings::new().home_nanos(nanos));
+    assert_eq!(chosen(&home(0), Some(&old), &new).0.placement, Placement::Image);
+    assert_eq!(form(&Adaptive::new(), &old, &new), Some(Form::SubBlocks));
+    // A disk so slow that fewer lines are worth a slower form, and at last a coder.
+    assert_eq!(form(&home(100_000), &old, &new), Some(Form::Runs));
+    let (_, [_, moved, ..]) = kinds();
+    assert_eq!(form(&home(1_000_000), &old, &moved), Some(Form::Moves));
+}
+
+#[test]
 fn what_would_be_long_goes_to_the_disk_where_that_is_asked_for() {
     let (old, [byte, moved, .., new]) = kinds();
     let policy = Adaptive::with(Settings::new().wish(Wish::Wear).bypass_above(128));

@@ -65,8 +65,7 @@ In the end the journal reads what each trace ends with, and once it is closed th
 const TIME: &str = "\
 Time by a model that weighs these counts, on memory as fast as DRAM, as a multiple of the best
 fixed policy. [How to read the tables](results/README.md) says what the model charges.
-The adaptive policies aim at 1.05 on their medium. On ext4-tpcc-datajournal the one for DRAM misses
-that: policies with slots write fewer blocks home, and it has none unless it is told to.
+The adaptive policies aim at 1.05 on their medium, and a run in which one misses that is an error.
 
 ";
 
@@ -122,6 +121,9 @@ const COLUMNS: &str = "\
 - *upkeep* is everything else that is written to NVM: superblocks, and images that shield a block
   while it is overwritten. What is *copied*, and *entries* of slots, written and *voided*, stand
   beside it. Fences are those of all four.
+- *ring lines* to *shield lines* say how the memory wears: how many lines were stored there, each as
+  often as it was, by commits and by the upkeep. Each of these regions has up to sixteen parts.
+  *Most* is the share of the part that has most of them, which is 6.3 % where all are even.
 - *us* are no measurement either, but one figure for all the counts: what they take on a medium and
   a disk that the model says (`tools/lab/src/replay/times.rs`). A line takes 3 ns and a fence 165 ns
   where persistent memory is as fast as DRAM, which was measured; 100 ns and 500 ns on PCM, which is

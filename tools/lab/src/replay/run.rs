@@ -87,6 +87,8 @@ pub struct Figures {
     pub log: DiskCounts,
     pub moved: DiskCounts,
     pub made: Made,
+    /// Lines that were stored in each part of the memory, as the journal says.
+    pub wear: Wear,
     /// Whether slots were written whole only where they had to be.
     pub whole_is_needed: bool,
     pub bound: Cost,
@@ -165,6 +167,27 @@ impl Made {
             copied: *copied,
             shielded: checkpointed.shielded,
             stops: stats.stops_for_bytes + stats.stops_for_frames + stats.stops_for_slots,
+        }
+    }
+}
+
+/// Lines that were stored, by what lies there and in which of up to sixteen parts of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wear {
+    pub ring: [u64; 16],
+    pub slots: [u64; 16],
+    pub entries: [u64; 16],
+    pub shield: [u64; 16],
+}
+
+impl Wear {
+    fn of(stats: &Stats) -> Self {
+        let total = stats.total();
+        Self {
+            ring: total.ring_wear,
+            slots: total.slot_wear,
+            entries: total.entry_wear,
+            shield: stats.shield_wear,
         }
     }
 }
@@ -358,6 +381,7 @@ impl Replay<'_> {
         let _ = self.journal.checkpoint().map_err(ReplayError::Journal)?;
         let stats = self.journal.stats().map_err(ReplayError::Journal)?;
         self.figures.made = Made::of(&stats);
+        self.figures.wear = Wear::of(&stats);
         self.journal.close().map_err(ReplayError::Journal)?;
         self.counter.end_call(false);
         if let Some(block) = disk.differs_from(state) {

@@ -156,10 +156,31 @@ const UPKEEP: &[Column] = &[
     }),
 ];
 
+/// How often the memory was stored to, and how unevenly.
+const WEAR: &[Column] = &[
+    ("ring lines", |figures| lines(&figures.wear.ring)),
+    ("most", |figures| most(&figures.wear.ring)),
+    ("slot lines", |figures| lines(&figures.wear.slots)),
+    ("most", |figures| most(&figures.wear.slots)),
+    ("entry lines", |figures| lines(&figures.wear.entries)),
+    ("most", |figures| most(&figures.wear.entries)),
+    ("shield lines", |figures| lines(&figures.wear.shield)),
+    ("most", |figures| most(&figures.wear.shield)),
+];
+
+fn lines(parts: &[u64; 16]) -> String {
+    grouped(parts.iter().sum())
+}
+
+/// The share of the part that has most.
+fn most(parts: &[u64; 16]) -> String {
+    share(parts.iter().copied().max().unwrap_or(0), parts.iter().sum())
+}
+
 /// A table, and which rows are in it.
 type Part = (&'static [Column], fn(&Known) -> bool);
 
-const TABLES: [Part; 9] = [
+const TABLES: [Part; 10] = [
     (COMMITS, |_| true),
     (PARTS, |_| true),
     (PLACES, |_| true),
@@ -169,6 +190,7 @@ const TABLES: [Part; 9] = [
     (LOG, Known::has_log),
     (ROOM, |_| true),
     (UPKEEP, |_| true),
+    (WEAR, |_| true),
 ];
 
 fn mean(sum: u64, count: u64) -> String {
@@ -389,7 +411,7 @@ impl Row {
     fn json(&self) -> Value {
         let Figures { transactions, records, updates, placed, nvm, .. } = self.figures;
         let Figures { disk, disk_meanwhile, disk_with_rings, log, moved, .. } = self.figures;
-        let Figures { made, bound, overwrites, .. } = self.figures;
+        let Figures { made, wear, bound, overwrites, .. } = self.figures;
         let Made { checkpoints, batches, folded, freed_slots, homed_slots, .. } = made;
         let Made { copied, shielded, stops, .. } = made;
         let numbers = [
@@ -460,6 +482,10 @@ impl Row {
             ("copied_blocks", copied),
             ("stops", stops),
             ("shielded_blocks", shielded),
+            ("ring_lines", wear.ring.iter().sum()),
+            ("slot_wear_lines", wear.slots.iter().sum()),
+            ("entry_wear_lines", wear.entries.iter().sum()),
+            ("shield_lines", wear.shield.iter().sum()),
             ("crashes", self.crashes.crashes),
         ];
         let numbers = numbers.map(|(name, number)| (name.to_owned(), number.into()));

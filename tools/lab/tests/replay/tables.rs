@@ -32,8 +32,10 @@ fn a_trace_has_a_page_with_every_policy_in_short_lines() {
     for known in ALL {
         // In each of the tables.
         let begin = format!("\n| {} | ", known.name);
-        assert!(text.matches(&begin).count() >= 8, "{}\n{text}", known.name);
+        assert!(text.matches(&begin).count() >= 9, "{}\n{text}", known.name);
     }
+    // How the memory wears.
+    assert!(text.contains("| ring lines | most | slot lines | most |"), "{text}");
     // As they were crashed, and before what.
     assert!(text.contains("\n| lcow | 7 | 5 | 0 | 0 | 0 |\n"), "{text}");
     assert!(text.contains("\n| lcow | 3 | 4 |\n"), "{text}");
