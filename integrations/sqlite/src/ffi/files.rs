@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::files::{Files, PlainFile};
 
 /// What a registered VFS knows: it lives as long as the process.
-struct Own {
+struct OwnFiles {
     host: Host,
     files: Arc<dyn Files>,
 }
 
 /// What SQLite has room for of an open file.
 #[repr(C)]
-struct OpenFile {
+struct OpenPlainFile {
     base: sys::sqlite3_file,
     open: *mut Box<dyn PlainFile>,
 }
@@ -53,10 +53,10 @@ pub(crate) fn register(name: &str, files: Arc<dyn Files>) -> Result<(), Error> {
     let host = Host::find()?;
     let mut vfs = host.methods();
     let name = CString::new(name).map_err(|_| Error::ZeroInName)?;
-    let bytes = c_int::try_from(size_of::<OpenFile>()).unwrap_or(c_int::MAX);
+    let bytes = c_int::try_from(size_of::<OpenPlainFile>()).unwrap_or(c_int::MAX);
     vfs.szOsFile = vfs.szOsFile.max(bytes);
     vfs.zName = CString::into_raw(name);
-    vfs.pAppData = Box::into_raw(Box::new(Own { host, files })).cast();
+    vfs.pAppData = Box::into_raw(Box::new(OwnFiles { host, files })).cast();
     vfs.pNext = ptr::null_mut();
     vfs.xOpen = Some(open);
     vfs.xDelete = Some(delete);
@@ -72,11 +72,11 @@ pub(crate) fn register(name: &str, files: Arc<dyn Files>) -> Result<(), Error> {
 ///
 /// # Safety
 /// `vfs` is one that [`register`] made.
-unsafe fn own_of<'a>(vfs: *mut sys::sqlite3_vfs) -> &'a Own {
+unsafe fn own_of<'a>(vfs: *mut sys::sqlite3_vfs) -> &'a OwnFiles {
     // SAFETY: the caller's, and SQ1.
     let vfs = unsafe { &*vfs };
     // SAFETY: `register` put a box there, and nobody frees it.
-    unsafe { &*vfs.pAppData.cast::<Own>() }
+    unsafe { &*vfs.pAppData.cast::<OwnFiles>() }
 }
 
 /// The code of an error, where SQLite has none that is more exact than `otherwise`.
@@ -117,7 +117,7 @@ unsafe extern "C" fn open(
     let base = sys::sqlite3_file { pMethods: &raw const METHODS };
     let open = Box::into_raw(Box::new(opened));
     // SAFETY: SQ2; `szOsFile` has room for it, and SQLite aligns its files to 8 bytes.
-    unsafe { file.cast::<OpenFile>().write(OpenFile { base, open }) };
+    unsafe { file.cast::<OpenPlainFile>().write(OpenPlainFile { base, open }) };
     if !out_flags.is_null() {
         // SAFETY: SQ4.
         unsafe { out_flags.write(flags) };
@@ -188,14 +188,14 @@ unsafe extern "C" fn full_pathname(
 /// lives (SQ2).
 unsafe fn opened<'a>(file: *mut sys::sqlite3_file) -> &'a mut dyn PlainFile {
     // SAFETY: the caller's.
-    let file = unsafe { &*file.cast::<OpenFile>() };
+    let file = unsafe { &*file.cast::<OpenPlainFile>() };
     // SAFETY: it points to the box of `open`; SQ2.
     unsafe { (*file.open).as_mut() }
 }
 
 unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
     // SAFETY: SQLite calls it with a file that `open` filled.
-    let OpenFile { open, .. } = unsafe { file.cast::<OpenFile>().read() };
+    let OpenPlainFile { open, .. } = unsafe { file.cast::<OpenPlainFile>().read() };
     // SAFETY: SQ2; a file without methods is not open.
     unsafe { (*file).pMethods = ptr::null() };
     // SAFETY: `open` made the box, and no other method can reach it any more.
