@@ -173,6 +173,7 @@ where
         let own = disk.clone();
         let seats = Seats::new(disk, geometry);
         let policy = options.policy.clone();
+        let found = found.resizing(options.settings.resizes);
         let opened = found.open_by(own, policy, kernels, memory, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;
         shares.leave_room(plan.share_frames);

@@ -307,6 +307,7 @@ where
     ) -> Result<Self, (Error, Option<P>, D)> {
         let found = Found::load(&mut nvm, options.hook.clone(), &NativeKernels::detect());
         let checked = found.map_err(Error::from).and_then(|found| {
+            let found = found.resizing(options.settings.resizes);
             found.suits(&options.policy, &disk)?;
             options.plan_of(*found.geometry())?;
             Ok(())

@@ -95,6 +95,7 @@ pub(crate) struct Settings {
     pub(crate) relogs: bool,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
+    pub(crate) resizes: bool,
 }
 
 impl Options {
@@ -130,6 +131,7 @@ impl Options {
                 relogs: false,
                 drain_on_open: false,
                 keep_on_close: false,
+                resizes: false,
             },
         }
     }
@@ -795,5 +797,6 @@ pub struct Plan {
     pub(crate) share_frames: usize,
 }
 
+mod resizes;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ mod notes;
 mod probe;
 mod program;
 mod relogged;
+mod resized;
 mod rules;
 mod short;
 mod spilled;

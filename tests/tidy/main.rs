@@ -150,7 +150,7 @@ const HOUSES: [House; 16] = [
     },
     House {
         sources: "integrations/sqlite/src/",
-        storeys: &[("database", &["error"]), ("ffi", &["database", "error", "mount"])],
+        storeys: &[("database", &["error"]), ("ffi", &["database", "error", "files", "mount"])],
     },
     House {
         sources: "tools/lab/src/",

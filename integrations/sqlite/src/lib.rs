@@ -70,6 +70,7 @@ mod database;
 mod error;
 #[allow(unsafe_code, reason = "SQLite is called and calls in C")]
 mod ffi;
+mod files;
 mod mount;
 
 use core::fmt;
@@ -83,6 +84,7 @@ use nvm_journal::ports::Hook;
 
 pub use database::counts::Counts;
 pub use error::Error;
+pub use files::{Files, PlainFile};
 pub use mount::Mount;
 
 use database::mounted_file::{Cut, MountedFile};
@@ -105,6 +107,19 @@ pub fn register(name: &str) -> Result<(), Error> {
 /// Those of [`register`].
 pub fn register_as_default(name: &str, otherwise: &Mount) -> Result<(), Error> {
     ffi::vfs::register(name, Some(otherwise))
+}
+
+/// Registers a VFS whose files are the caller's. It has no journal: SQLite does as it does on every
+/// disk, with a rollback journal or a WAL. So SQLite can be tested on files whose power is cut.
+///
+/// Nothing is locked: one connection at a time may have a database. A WAL needs
+/// `locking_mode=EXCLUSIVE`. Files of SQLite that no crash leaves, such as temporary ones, are the
+/// host's.
+///
+/// # Errors
+/// `NoVfs`, `ZeroInName`.
+pub fn register_files(name: &str, files: Arc<dyn Files>) -> Result<(), Error> {
+    ffi::files::register(name, files)
 }
 
 /// Mounts a database: from now on connections that open it with the VFS find it in its journal.

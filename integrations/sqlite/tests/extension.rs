@@ -1,4 +1,5 @@
-//! A program that knows nothing of this crate loads the extension, and opens databases by URIs.
+//! A program that knows nothing of this crate loads the extension, and opens databases by URIs. A
+//! SQLite that cannot commit through a VFS is refused, and told what to do.
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
 #![allow(clippy::std_instead_of_core, reason = "a part of it is a program with std")]
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rusqlite::{Connection, ErrorCode};
+use serde_json::Value;
 
 /// What the child is told of its folder.
 const FOLDER: &str = "NVM_JOURNAL_SQLITE_FOLDER";
@@ -58,6 +60,8 @@ fn main() {
     }
     a_program_loads_it_and_opens_databases_by_uris();
     println!("test a program loads it and opens databases by uris ... ok");
+    a_sqlite_without_atomic_batches_is_refused();
+    println!("test a sqlite without atomic batches is refused ... ok");
 }
 
 fn a_program_loads_it_and_opens_databases_by_uris() {
@@ -97,6 +101,68 @@ fn a_program_loads_it_and_opens_databases_by_uris() {
     let plain = Connection::open(folder.join("db2")).expect("a connection");
     assert_eq!(number(&plain, "SELECT sum(x) FROM t"), 42);
     drop(plain);
+    std::fs::remove_dir_all(folder).expect("a folder");
+}
+
+/// A program that has SQLite in it, and loads the extension that its argument names.
+const HOST: &str = r#"
+#include <stdio.h>
+#include "sqlite3.h"
+int main(int count, char **arguments) {
+  sqlite3 *db;
+  char *why = 0;
+  if (count < 2 || sqlite3_open(":memory:", &db)) return 2;
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1, (void *)0);
+  int code = sqlite3_load_extension(db, arguments[1], 0, &why);
+  printf("%s, VFS %s\n", why ? why : "loaded", sqlite3_vfs_find("nvj") ? "is there" : "is absent");
+  return code != SQLITE_OK;
+}
+"#;
+
+/// The folder of SQLite's source, as it is compiled into this program.
+fn source_of_sqlite() -> PathBuf {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let said = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--manifest-path", manifest])
+        .output()
+        .expect("a list of packages");
+    let said: Value = serde_json::from_slice(&said.stdout).expect("a list of packages");
+    let packages = said["packages"].as_array().expect("packages");
+    let binding = packages.iter().find(|package| package["name"] == "libsqlite3-sys");
+    let manifest = binding.expect("a package")["manifest_path"].as_str().expect("a path");
+    Path::new(manifest).parent().expect("a folder").join("sqlite3")
+}
+
+fn a_sqlite_without_atomic_batches_is_refused() {
+    let (folder, extension, source) = (folder("refused"), extension(), source_of_sqlite());
+    std::fs::write(folder.join("host.c"), HOST).expect("a file");
+    // The source is the one that the other tests have. What differs is the option alone.
+    for (option, is_taken) in [("-DNOTHING", false), ("-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE", true)] {
+        let built = Command::new("cc")
+            .args(["-O0", "-w", option, "-I"])
+            .arg(&source)
+            .args(["-o", "host", "host.c"])
+            .arg(source.join("sqlite3.c"))
+            .args(["-lpthread", "-ldl", "-lm"])
+            .current_dir(&folder)
+            .status()
+            .expect("a C compiler: SQLite was compiled by one");
+        assert!(built.success(), "the host does not build");
+        let mut host = Command::new(folder.join("host"));
+        let said = host.arg(&extension).output().expect("a program");
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert_eq!(said.status.success(), is_taken, "{option}: {text}");
+        if is_taken {
+            assert!(text.contains("VFS is there"), "{text}");
+            continue;
+        }
+        for says in
+            ["-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE", "LIBSQLITE3_FLAGS", "build it anew", "absent"]
+        {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+    }
     std::fs::remove_dir_all(folder).expect("a folder");
 }
 

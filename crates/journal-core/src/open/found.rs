@@ -62,6 +62,7 @@ pub struct Found<P, H> {
     superblock: Superblock,
     geometry: Geometry,
     identity: Identity,
+    resizes: bool,
 }
 
 /// The memory that opening takes: exactly what [`Needs::of`](crate::owner::memory::Needs::of) says.
@@ -99,7 +100,17 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
         let geometry = superblock.geometry()?;
         geometry.check_fits(whole.len()).map_err(OpenError::Geometry)?;
         let identity = Identity::of(&superblock.header, kernels);
-        Ok(Self { whole, hook, places, superblock, geometry, identity })
+        Ok(Self { whole, hook, places, superblock, geometry, identity, resizes: false })
+    }
+
+    /// Whether the open lets the store have the size of the device that it is given. A device that
+    /// is smaller may have no block less that the lanes still speak of.
+    ///
+    /// A store with a disk-side log keeps its size: the log lies behind the last block. A store
+    /// with slots can become larger only: what is left in a slot may name any block there was.
+    #[must_use]
+    pub fn resizing(self, on: bool) -> Self {
+        Self { resizes: on, ..self }
     }
 
     /// The shape of the journal.
@@ -119,7 +130,7 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
     /// # Errors
     /// `WrongPolicy`, `WrongDevice`.
     pub fn suits(&self, policy: &impl Policy, device: &impl BlockDevice) -> Result<(), OpenError> {
-        check_partners(&self.superblock, &self.geometry, policy, device)
+        check_partners(&self.superblock, &self.geometry, policy, device, self.resizes).map(drop)
     }
 
     /// Its lanes, to be scanned.
@@ -167,16 +178,18 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         scan: impl for<'u> FnOnce(&Unscanned<'u, P, H>, &K, &mut [u8]) -> Scanning<'u>,
     ) -> Result<Opened<L, P, D, H, K>, OpenError> {
         // 1. The superblock copy that `load` has accepted suits policy and device.
-        if self.hook.keeps(Rule::PartnersChecked) {
-            check_partners(&self.superblock, &self.geometry, &policy, &device)?;
-        }
+        let device_blocks = if self.hook.keeps(Rule::PartnersChecked) {
+            check_partners(&self.superblock, &self.geometry, &policy, &device, self.resizes)?
+        } else {
+            self.superblock.header.device_blocks.get()
+        };
         // 2. Every lane is walked.
         // An intent is not read where there is too little memory for its front.
         let Some(front) = memory.front.get_mut(..front_bytes_max(&self.geometry)) else {
             return Err(OpenError::MemoryTooShort { slice: "front" });
         };
         let Scan(scanned, _) = scan(&self.unscanned(), &kernels, front)?;
-        let Self { whole, hook, places, mut superblock, geometry, identity } = self;
+        let Self { whole, hook, places, mut superblock, geometry, identity, .. } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
@@ -214,6 +227,15 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         let (by, seeds) = (opening.kernels, identity.seeds);
         opening.slots().check_torn_entries(by, seeds)?;
         let intent = opening.reload_intent(shield.as_ref(), &superblock, intent)?;
+        let found_blocks = superblock.header.device_blocks.get();
+        let is_shorter = device_blocks < found_blocks;
+        let front = intent.as_ref().and_then(|(_, front)| opening.front.get(..*front));
+        let in_intent = Shield::<P, H>::images(&geometry, front.unwrap_or_default())
+            .any(|(block, ..)| block.raw() >= device_blocks);
+        if is_shorter && (in_intent || names_from(indexes, device_blocks)) {
+            let [found, given] = [found_blocks, device_blocks].map(|of| (geometry.block_size, of));
+            return Err(OpenError::WrongDevice { found, given });
+        }
         // 5. What was accepted is made durable, torn entries are voided, and a believed intent goes
         //    home again.
         let found = match (&mut shield, &intent) {
@@ -230,16 +252,23 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             shield.next_batch = header.sequence.get().saturating_add(1);
             superblock.header.shield_floor = shield.next_batch.into();
         }
-        // 6. The superblock of a new epoch is written, twice.
+        // 6. The superblock of a new epoch is written, twice. Where the store gets another size, a
+        //    second one is, of a generation that no open after a crash would write. So a torn copy
+        //    of it can never be made whole by what the next open writes over it.
         opening.slots().give_rest();
         opening.take_over(&mut superblock);
         let _ = superblocks.store(&superblock, &kernels)?;
+        if device_blocks != found_blocks {
+            superblock.header.generation = superblock.generation().raw().saturating_add(2).into();
+            superblock.set_closed(false);
+            superblock.header.device_blocks = device_blocks.into();
+            let _ = superblocks.store(&superblock, &kernels)?;
+        }
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
         for lane in memory.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
             lane.identity = identity;
         }
-        let device_blocks = superblock.header.device_blocks.get();
         Ok(Opened {
             common: Common { policy, kernels, geometry, device_blocks, seeds: identity.seeds },
             home: Home { superblocks, superblock, shield, device, identity, attempt: 1 },
@@ -407,23 +436,39 @@ fn repeat_intent<P: PmemSplit, D: BlockDevice, H: Hook>(
     Ok(())
 }
 
+/// Checks that policy and device suit a journal; returns how many blocks its store has from now on.
 fn check_partners(
     superblock: &Superblock,
     geometry: &Geometry,
     policy: &impl Policy,
     device: &impl BlockDevice,
-) -> Result<(), OpenError> {
+    resizes: bool,
+) -> Result<u64, OpenError> {
     let (found, given) = (PolicyId(superblock.header.policy.get()), policy.id());
     if found != given {
         return Err(OpenError::WrongPolicy { found, given });
     }
-    let blocks = superblock.header.device_blocks.get().saturating_add(geometry.log_blocks());
-    let found = (geometry.block_size, blocks);
+    let of_store = superblock.header.device_blocks.get();
+    let found = (geometry.block_size, of_store.saturating_add(geometry.log_blocks()));
     let given = (device.block_size(), device.block_count());
-    if found != given {
-        return Err(OpenError::WrongDevice { found, given });
+    if found == given {
+        return Ok(of_store);
     }
-    Ok(())
+    let is_larger = given.1 > found.1;
+    let suits = given.0 == found.0 && geometry.log_blocks() == 0 && given.1 > 0;
+    if resizes && suits && (is_larger || geometry.lane_slots == 0) {
+        return Ok(given.1);
+    }
+    Err(OpenError::WrongDevice { found, given })
+}
+
+/// Whether a frame is of one of the blocks from `first` on.
+fn names_from(indexes: &mut impl Indexes, first: u64) -> bool {
+    let mut any = false;
+    indexes.each(|index| {
+        any |= index.all().any(|id| index.frame(id).block.raw() >= first);
+    });
+    any
 }
 
 /// Cuts the lanes out of what is left of the span.

@@ -62,7 +62,7 @@ impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ours(policy) => write!(f, "nvm-journal {policy}"),
-            Self::OnPlainMemory(policy) => write!(f, "nvm-journal {policy}, plain memory"),
+            Self::OnPlainMemory(policy) => write!(f, "{policy}, plain memory (loses)"),
             Self::Stock { mode, synchronous, is_in_memory } => {
                 let place = if *is_in_memory { "in memory" } else { "on the disk" };
                 let note = if self.is_durable() { "" } else { " (loses)" };

@@ -148,7 +148,7 @@ fn compare(
     }
     let base = opened.iter().position(|(engine, _)| *engine == Engine::WAL_FULL_MEMORY);
     println!(
-        "\n{workload}\n{:34} {:>9} {:>9} {:>10} {:>8}",
+        "\n{workload}\n{:38} {:>9} {:>9} {:>10} {:>8}",
         "", "p50 us", "p99 us", "commits/s", "to base"
     );
     let mut rows = Vec::new();
@@ -159,7 +159,7 @@ fn compare(
         let ratio = base.map_or(f64::NAN, |base| {
             median(own.medians.iter().zip(&times[base].medians).map(|(own, base)| own / base))
         });
-        println!("{:34} {p50:9.1} {p99:9.1} {rate:10.0} {ratio:8.2}", engine.to_string());
+        println!("{:38} {p50:9.1} {p99:9.1} {rate:10.0} {ratio:8.2}", engine.to_string());
         rows.push(json!({
             "engine": engine.to_string(), "durable": engine.is_durable(), "p50_us": p50,
             "p99_us": p99, "commits_per_s": rate, "to_wal_full_in_memory": ratio,
@@ -175,7 +175,7 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
     for workload in Workload::ALL {
         println!("\n{workload}: for each of {} commits, checkpoints included", settings.counted);
         println!(
-            "{:34} {:>9} {:>8} {:>8} {:>11} {:>10}",
+            "{:38} {:>9} {:>8} {:>8} {:>11} {:>10}",
             "", "NVM bytes", "lines", "fences", "disk writes", "disk syncs"
         );
         for policy in AnyPolicy::ALL {
@@ -191,7 +191,7 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
             let counts = media.now().since(&before);
             let each = |count: u64| count as f64 / f64::from(settings.counted);
             println!(
-                "{:34} {:9.0} {:8.1} {:8.3} {:11.4} {:10.4}",
+                "{:38} {:9.0} {:8.1} {:8.3} {:11.4} {:10.4}",
                 policy.to_string(),
                 each(counts.bytes),
                 each(counts.lines),
@@ -225,7 +225,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         settings.nvm.display()
     );
     println!("to base: the median of the rounds' ratios to {}", Engine::WAL_FULL_MEMORY);
-    println!("WAL+NORMAL loses commits in a power cut: it is not durable");
+    println!("(loses): a power cut takes commits back, because they are not durable");
     let mut opened = Vec::new();
     for engine in Engine::all() {
         let open = Open::new(engine, &template, &disk.0, &nvm.0, settings.rows)?;

@@ -10,10 +10,10 @@ const ROW: f64 = 15.0;
 const GROUP: f64 = 44.0;
 
 fn color(engine: &str) -> &'static str {
-    if engine.starts_with("nvm-journal") {
-        "#2b6cb0"
-    } else if engine.contains("(loses)") {
+    if engine.contains("(loses)") {
         "#cbd5e0"
+    } else if engine.starts_with("nvm-journal") {
+        "#2b6cb0"
     } else {
         "#718096"
     }

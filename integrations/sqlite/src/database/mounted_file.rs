@@ -134,9 +134,18 @@ impl MountedFile {
         self.connections.load(Ordering::Acquire)
     }
 
+    /// Whether the file has all that the journal has, because other programs use it in turn.
+    fn is_level(&self) -> bool {
+        let is_ahead = self.shared.as_ref().map(|shared| shared.is_ahead.lock());
+        is_ahead.is_some_and(|ahead| !*ahead.unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Ends the journal, cuts the disk's file, and lets other programs have it.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        let closed = self.file.close(|len| (self.cut)(len));
+        // What is known of the length of a shared file is as old as the last lock. Another program
+        // may have made it longer since.
+        let is_level = self.is_level();
+        let closed = self.file.close(|len| if is_level { Ok(()) } else { (self.cut)(len) });
         drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
         closed.map_err(Error::from)
     }

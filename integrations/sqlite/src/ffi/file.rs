@@ -169,7 +169,9 @@ unsafe extern "C" fn read(
     let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
     // SAFETY: SQ2.
     match unsafe { opened(file) } {
-        Some(opened) => code(opened.connection.read(at, into)),
+        Some(Opened { connection, .. }) => {
+            code(connection.look_without_lock().and_then(|()| connection.read(at, into)))
+        }
         None => sys::SQLITE_MISUSE,
     }
 }
@@ -219,6 +221,9 @@ unsafe extern "C" fn file_size(
 ) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    if let Err(code) = opened.connection.look_without_lock() {
+        return code;
+    }
     let Ok(len) = sys::sqlite3_int64::try_from(opened.connection.len()) else {
         return sys::SQLITE_IOERR_FSTAT;
     };

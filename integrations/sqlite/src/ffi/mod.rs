@@ -16,6 +16,7 @@
 #[cfg(any(feature = "extension", feature = "suite"))]
 mod entry;
 pub(crate) mod file;
+pub(crate) mod files;
 pub(crate) mod host;
 mod host_disk;
 pub(crate) mod vfs;

@@ -17,6 +17,7 @@ mod codes;
 mod crash;
 mod kill;
 mod model;
+mod on_files;
 mod plain;
 mod several;
 mod shared;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return kill::play(&role);
     }
-    let tests: [(&str, Test); 22] = [
+    let tests: [(&str, Test); 23] = [
         ("a commit is one fence, without journal or wal", plain::one_fence),
         ("every policy commits with one fence", plain::policies),
         ("a closed database is a plain file", plain::plain_after_close),
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         ("threads write and add up", several::threads),
         ("a killed writer loses nothing", kill::killed),
         ("every crash leaves a whole database", crash::search),
+        ("sqlite itself survives every crash of simulated files", on_files::search),
     ];
     let mut longer = Longer { kills: 24, crashes: false };
     let mut filter = None;

@@ -40,6 +40,13 @@ pub(crate) fn in_turn(folder: &Path, _longer: &Longer) {
     assert_eq!(number(&second, "SELECT count(*) FROM u"), 0);
     drop((first, second, other));
     assert_eq!(number(&stock(folder), "SELECT count(*) FROM u"), 0);
+    // 3. A connection that has read nothing leaves the file as long as others have made it.
+    std::fs::remove_file(folder.join("db")).expect("a file");
+    let idle = shared(folder);
+    let other = stock(folder);
+    other.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").expect("a table");
+    drop((other, idle));
+    assert_eq!(number(&stock(folder), "SELECT x FROM t"), 7);
 }
 
 pub(crate) fn with_a_wal(folder: &Path, _longer: &Longer) {

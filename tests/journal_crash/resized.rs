@@ -1,0 +1,222 @@
+//! A store that becomes larger and smaller: after every crash it has one of the two sizes, and
+//! every block that it has holds what was committed to it.
+
+use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, OpenError};
+use nvm_journal::{AnyPolicy, ByteDelta, Error, FullBlock, Journal, On, Options};
+use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
+use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
+
+type Resizable = Journal<AnyPolicy, On<SimPmem, Part>>;
+
+const BLOCK: usize = 128;
+const SMALL: u64 = 4;
+const LARGE: u64 = 6;
+const SIZE: &str = "size";
+
+/// The first blocks of a disk.
+#[derive(Clone)]
+struct Part(SimDisk, u64);
+
+impl BlockDevice for Part {
+    fn facts(&self) -> DeviceFacts {
+        self.0.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.0.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.1
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        assert!(first.raw() + (into.len() / BLOCK) as u64 <= self.1, "of what is there");
+        self.0.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        assert!(first.raw() + (from.len() / BLOCK) as u64 <= self.1, "of what is there");
+        self.0.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Write(u64, u8),
+    /// The last blocks are zero.
+    Clear,
+    Larger,
+    /// As long as the last blocks are zero.
+    Smaller,
+    Checkpoint,
+}
+
+struct Opened {
+    world: World,
+    journal: Option<Resizable>,
+}
+
+impl Opened {
+    fn journal(&self) -> &Resizable {
+        self.journal.as_ref().expect("is open")
+    }
+
+    fn byte(&self, block: u64) -> Result<u8, String> {
+        let mut image = [0; BLOCK];
+        self.journal().read(BlockNumber(block), &mut image).map_err(said)?;
+        let is_whole = image.iter().all(|byte| *byte == image[0]);
+        if is_whole { Ok(image[0]) } else { Err(format!("block {block} is in pieces")) }
+    }
+
+    fn holds_zero(&self) -> Result<bool, String> {
+        let bytes = (SMALL..self.journal().block_count()).map(|block| self.byte(block));
+        Ok(bytes.collect::<Result<Vec<_>, _>>()?.iter().all(|byte| *byte == 0))
+    }
+}
+
+fn said(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}
+
+struct Resized(AnyPolicy);
+
+impl Resized {
+    fn new(policy: impl Into<AnyPolicy>) -> Self {
+        Self(policy.into())
+    }
+
+    fn open(&self, world: &World, blocks: u64, resizes: bool) -> Result<Resizable, Error> {
+        let (pmem, disk) = (world.pmem(), Part(world.disk(0), blocks));
+        let options = Options::new().policy(self.0);
+        let options = options.lanes(1).unit_bytes(256).lane_slots(0).lane_log_blocks(0);
+        Journal::open(pmem, disk, &options.resizes(resizes))
+    }
+}
+
+impl Store for Resized {
+    type Operation = Act;
+    type Open = Opened;
+
+    fn media(&self) -> Image {
+        let size = BlockSize::new(BLOCK as u32).expect("a block size");
+        Image::blank(1 << 13).with_disk(DiskImage::blank(size, LARGE, DeviceFacts::cautious()))
+    }
+
+    fn format(&self, world: &World) -> Result<(), String> {
+        let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL));
+        let options = Options::new().policy(self.0);
+        let options = options.lanes(1).unit_bytes(256).lane_slots(0).lane_log_blocks(0);
+        Journal::format(pmem, disk, &options).map(drop).map_err(said)
+    }
+
+    /// Without leave to change the size: the store has one of the two.
+    fn open(&self, world: &World) -> Result<Opened, String> {
+        let opened = match self.open(world, SMALL, false) {
+            Err(Error::Open(OpenError::WrongDevice { .. })) => self.open(world, LARGE, false),
+            opened => opened,
+        };
+        Ok(Opened { world: world.clone(), journal: Some(opened.map_err(said)?) })
+    }
+
+    fn apply(&self, open: &mut Opened, act: &Act) -> Result<Promise, String> {
+        match *act {
+            Act::Write(block, byte) if block < open.journal().block_count() => open
+                .journal()
+                .transact(|transaction| transaction.write(BlockNumber(block), &[byte; BLOCK]))
+                .map_err(said)?,
+            Act::Clear if open.journal().block_count() == LARGE => {
+                let clear = |block| (BlockNumber(block), [0; BLOCK]);
+                let cleared = open.journal().transact(|transaction| {
+                    let mut all = (SMALL..LARGE).map(clear);
+                    all.try_for_each(|(block, image)| transaction.write(block, &image))
+                });
+                cleared.map_err(said)?;
+            }
+            Act::Larger => {
+                open.journal = None;
+                open.journal = Some(self.open(&open.world, LARGE, true).map_err(said)?);
+            }
+            Act::Smaller if open.holds_zero()? => {
+                open.journal.take().expect("is open").close().map_err(said)?;
+                open.journal = Some(self.open(&open.world, SMALL, true).map_err(said)?);
+            }
+            Act::Checkpoint => drop(open.journal().checkpoint().map_err(said)?),
+            Act::Write(..) | Act::Clear | Act::Smaller => {}
+        }
+        Ok(Promise::Durable)
+    }
+
+    fn read(&self, open: &mut Opened) -> Result<View, String> {
+        let mut view = View::new();
+        let blocks = open.journal().block_count();
+        if blocks != SMALL {
+            view.insert(SIZE.to_owned(), blocks.to_string());
+        }
+        for block in 0..blocks {
+            let byte = open.byte(block)?;
+            if byte != 0 {
+                view.insert(block.to_string(), byte.to_string());
+            }
+        }
+        Ok(view)
+    }
+
+    fn operations(&self) -> Vec<Act> {
+        let (low, high) = (SMALL - 1, LARGE - 1);
+        let writes = [Act::Write(low, 1), Act::Write(high, 2)];
+        writes.into_iter().chain([Act::Clear, Act::Larger, Act::Smaller, Act::Checkpoint]).collect()
+    }
+
+    fn model(&self, view: &mut View, act: &Act) {
+        let is_large = view.contains_key(SIZE);
+        let high = |view: &View| (SMALL..LARGE).any(|block| view.contains_key(&block.to_string()));
+        match *act {
+            Act::Write(block, byte) if block < SMALL || is_large => {
+                view.insert(block.to_string(), byte.to_string());
+            }
+            Act::Clear => (SMALL..LARGE).for_each(|block| drop(view.remove(&block.to_string()))),
+            Act::Larger => drop(view.insert(SIZE.to_owned(), LARGE.to_string())),
+            Act::Smaller if !high(view) => drop(view.remove(SIZE)),
+            Act::Write(..) | Act::Smaller | Act::Checkpoint => {}
+        }
+    }
+}
+
+#[test]
+fn every_crash_leaves_one_size_and_all_blocks() {
+    let budget = StoreBudget::new().images(4).longer(24, 7).faults(2);
+    for store in [Resized::new(FullBlock), Resized::new(ByteDelta::new())] {
+        let summary = check_store(&store, &budget).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{summary}");
+    }
+}
+
+#[test]
+fn a_block_that_the_lanes_speak_of_is_not_cut_off() {
+    let store = Resized::new(FullBlock);
+    let world = World::boot(store.media(), Model::X86Line);
+    store.format(&world).expect("media");
+    let larger = store.open(&world, LARGE, true).expect("a larger disk");
+    larger.transact(|transaction| transaction.write(BlockNumber(5), &[5; BLOCK])).expect("room");
+    // The lanes are left as a killed process leaves them.
+    let world = World::boot(world.visible(), Model::X86Line);
+    let refused = store.open(&world, SMALL, true).expect_err("block 5 is in a lane");
+    assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
+    let asked = store.open(&world, SMALL, false).expect_err("nobody asked for it");
+    assert!(matches!(asked, Error::Open(OpenError::WrongDevice { .. })), "{asked}");
+    let again = store.open(&world, LARGE, false).expect("as it was");
+    let mut image = [0; BLOCK];
+    again.read(BlockNumber(5), &mut image).expect("is there");
+    assert_eq!(image, [5; BLOCK]);
+    again.close().expect("a close");
+    let smaller = store.open(&world, SMALL, true).expect("the lanes are empty");
+    assert_eq!(smaller.block_count(), SMALL);
+    assert!(smaller.read(BlockNumber(5), &mut image).is_err());
+    drop(smaller);
+    assert!(store.open(&world, LARGE, false).is_err());
+}
