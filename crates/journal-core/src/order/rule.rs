@@ -128,6 +128,9 @@ pub enum Rule {
     /// What is staged or gathered goes to the disk-side log where its lane is full, and the policy
     /// says so.
     StagedBypass,
+    /// A running transaction counts on the way home of an appended block only where the journal
+    /// knows nothing of that block.
+    HomewardUnknown,
     /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
     SnapshotsKept,
     /// What makes room ends all snapshots first.
@@ -140,7 +143,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 62] = [
+    pub const ALL: [Self; 63] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -199,6 +202,7 @@ impl Rule {
         Self::SpillsUnnamed,
         Self::CleanFirst,
         Self::StagedBypass,
+        Self::HomewardUnknown,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,
