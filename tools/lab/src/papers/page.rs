@@ -246,7 +246,7 @@ impl Wanted<'_> {
         if !self.has_part("fgm-txninfo") {
             return Ok(section);
         }
-        let (rows, curves) = fgm::figure_13(self.scale(FIGURE_13_SCALE))?;
+        let (rows, curves) = fgm::figure_13(self.scale(FIGURE_13_SCALE), scale)?;
         section.rows.extend(rows);
         let steps = fgm::SIZES.iter().map(|bytes| match bytes {
             0..1024 => format!("{bytes} B"),
@@ -290,7 +290,7 @@ impl Wanted<'_> {
         let (scale, settings) = (self.scale(AT_PAPERS_SIZE), self.scale(OF_NJS_SETTINGS));
         section.rows = self.part("njs-8", || njs::figure_8(scale))?;
         if self.has_part("njs-9") {
-            let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE))?;
+            let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE), settings)?;
             section.rows.extend(rows);
             section.plots.push(("papers-njs-9a.svg", plot));
         }
@@ -337,7 +337,7 @@ impl Wanted<'_> {
 }
 
 /// Ten runs of three workloads each.
-const FIGURE_13_SCALE: u64 = 16;
+const FIGURE_13_SCALE: u64 = 4;
 const FIGURE_9_SCALE: u64 = 1;
 
 const WITHOUT_TRACES: &str =
@@ -352,7 +352,7 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = gates::rows(scale)?;
     rows.extend(hasfs::tables_1_and_2(scale)?);
     rows.extend(hasfs::figure_7_random(scale)?);
-    rows.extend(fgm::without_a_sync(scale)?);
+    rows.extend(fgm::writefsync_alone(scale)?);
     rows.extend(njs::random_alone(scale)?);
     // The shield alone takes 256 KiB of the 16 MB.
     rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(8))?);

@@ -34,6 +34,17 @@ FRAM \
 and 0.4 ms to the card, and `byte-delta` sends appended blocks straight to the card.
 ";
 
+/// The head of what the fastest policy and `adaptive` took.
+const COUNTS: &str = "
+What the fastest and `adaptive` took for each operation. The memory's time is part of the whole. \
+Home \
+writes are requests and blocks to the disk; syncs are counted for 1,000 operations.
+
+| memory and disk | work | policy | us | us in memory | lines | home writes | blocks | syncs | \
+us all threads stood still |
+|---|---|---|---|---|---|---|---|---|---|
+";
+
 /// A memory and a disk.
 struct Pair {
     name: &'static str,
@@ -164,6 +175,22 @@ struct Measured {
     media: &'static str,
     work: Job,
     per_second: Vec<f64>,
+    ran: Vec<Ran>,
+}
+
+/// What an operation took, in columns.
+fn took(ran: &Ran) -> String {
+    let each = |count: u64| count as f64 / ran.operations.max(1) as f64;
+    format!(
+        "{:.2} | {:.2} | {:.1} | {:.2} | {:.2} | {:.2} | {:.1}",
+        1e6 / ran.per_second,
+        each(ran.memory.nanos) / 1e3,
+        each(ran.memory.units),
+        each(ran.drive_writes),
+        each(ran.drive_blocks),
+        1e3 * each(ran.drive_syncs),
+        1e6 * ran.stood_still_ms as f64 / 1e3 / ran.operations.max(1) as f64,
+    )
 }
 
 impl Measured {
@@ -194,7 +221,7 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
     let mut all = Vec::new();
     for Pair { name: media, memory, medium, adaptive, disk_log } in PAIRS {
         for work in Job::ALL {
-            let mut per_second = Vec::new();
+            let mut ran = Vec::new();
             for policy in POLICIES.into_iter().chain([adaptive]) {
                 let kept = Kept::Nvm(InNvm {
                     policy,
@@ -210,9 +237,10 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
                     disk_log,
                     transaction_blocks: 1 << 12,
                 });
-                per_second.push(work.run(medium, kept, scale)?.per_second);
+                ran.push(work.run(medium, kept, scale)?);
             }
-            all.push(Measured { media, work, per_second });
+            let per_second = ran.iter().map(|ran| ran.per_second).collect();
+            all.push(Measured { media, work, per_second, ran });
         }
     }
     let mut page = String::from("| memory and disk | work |");
@@ -225,6 +253,7 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
         behind by |\n\
          |---|---|---|---|\n",
     );
+    let mut counts = String::from(COUNTS);
     let adaptive = AnyPolicy::ALL.iter().position(|policy| policy.name() == "adaptive");
     for one in &all {
         let (media, work) = (one.media, one.work.name());
@@ -234,8 +263,15 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
             let _ = write!(page, " {mark}{value:.0}{mark} |");
         }
         let _ = writeln!(page, " {scale} |");
+        for (at, policy) in AnyPolicy::ALL.iter().enumerate() {
+            if one.behind(at) <= 0.0 || Some(at) == adaptive {
+                let (name, took) = (policy.name(), took(&one.ran[at]));
+                let _ = writeln!(counts, "| {media} | {work} | {name} | {took} |");
+            }
+        }
         let behind = adaptive.map_or(0.0, |at| one.behind(at));
         let _ = writeln!(advice, "| {media} | {work} | {} | {behind:.0} % |", one.fastest());
     }
+    page.push_str(&counts);
     Ok((page, advice))
 }
