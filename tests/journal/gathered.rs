@@ -401,7 +401,7 @@ fn what_goes_home_reserves_no_room_for_images() {
 fn an_append_of_a_known_block_reserves_room_for_its_image() {
     let appended = |mutator: Mutator, gathers: bool| {
         let files = Files::new(&format!("homeward-known-{mutator:?}-{gathers}"));
-        let journal = homeward(&files, mutator, 20, 4);
+        let journal = homeward(&files, mutator, 12, 0);
         let all = 0..8;
         for number in all.clone() {
             match gathers {

@@ -308,11 +308,10 @@ impl Store {
         Ok(())
     }
 
-    /// Writes committed blocks home that are old: metadata, and data that was logged.
+    /// Writes committed metadata home that is old.
     pub fn write_back(&mut self, fs: &FileSystem) -> Result<(), Failure> {
-        if let Self::Blocks { journal, mode, .. } = self {
-            let logs_data = *mode == Mode::Data;
-            journal.write_back(|block| logs_data || fs.is_metadata(block.raw()))?;
+        if let Self::Blocks { journal, .. } = self {
+            journal.write_back(|block| fs.is_metadata(block.raw()))?;
         }
         Ok(())
     }

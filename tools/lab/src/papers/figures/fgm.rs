@@ -118,7 +118,8 @@ impl FgmWork {
                     file_blocks: (0, 0),
                     average_blocks: (1 << 17) / scale,
                     filled_percent: 100,
-                    operations: Some(every * 4_000 / scale.min(8)),
+                    // A file of 1 GB.
+                    operations: Some((1 << 18) / scale / blocks),
                     ..*machine
                 };
                 let most = (1 << 18) / scale;
@@ -195,8 +196,8 @@ pub fn figure_2(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// FGM figures 9a, 10a, 11a and 12a: throughput.
-pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
+/// FGM figures 9a, 10a, 11a and 12a: throughput, of those that are wanted.
+pub fn figures_9_to_12(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let (must, percent) = (Band::at_least, Unit::Percent);
     let works = [
@@ -239,6 +240,9 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
         ("FGM 12a", FgmWork::Postmark(100), percent, ("-", Band::Printed), ("-", Band::Printed)),
     ];
     for (figure, work, unit, on_disk, on_nvm) in works {
+        if !is_wanted(figure) {
+            continue;
+        }
         let ours = work.run(OURS, scale)?;
         for (ring, name, (paper, band)) in [
             (Ring::SecondDisk, "ordered on a second disk", on_disk),
@@ -251,8 +255,10 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
             rows.push(compared.row(scale));
         }
     }
-    rows.extend(with_a_sync(scale)?);
-    rows.extend(without_a_shield(scale)?);
+    rows.extend(with_a_sync(scale, &is_wanted)?);
+    if is_wanted("FGM 12a") {
+        rows.extend(without_a_shield(scale)?);
+    }
     Ok(rows)
 }
 
@@ -267,7 +273,7 @@ pub fn writefsync_alone(scale: u64) -> Result<Vec<Row>, Failure> {
 }
 
 /// The disk of the homes is synced before a commit elsewhere, as later kernels do it.
-fn with_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
+fn with_a_sync(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>, Failure> {
     let machine = Machine { syncs_homes: true, ..MACHINE };
     let (mut rows, band) = (Vec::new(), Band::Printed);
     let works = [
@@ -275,6 +281,9 @@ fn with_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
         ("FGM 11a", FgmWork::WriteFsync(1, 32), Unit::Times, ["15.8 x", "2.8 x"]),
     ];
     for (figure, work, unit, papers) in works {
+        if !is_wanted(figure) {
+            continue;
+        }
         let ours = work.run_on(&machine, OURS, scale)?;
         let rings = [(Ring::SecondDisk, "on a second disk"), (COPIED, "in NVM")];
         for ((ring, name), paper) in rings.into_iter().zip(papers) {

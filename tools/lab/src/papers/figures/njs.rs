@@ -173,37 +173,42 @@ fn both(ours: &Ran, other: &Ran) -> String {
     )
 }
 
-/// NJS figure 8: against data mode on a RAM disk, with two ways to make checkpoints.
-pub fn figure_8(scale: u64) -> Result<Vec<Row>, Failure> {
+/// Two ways to make checkpoints.
+const WAYS: [(&str, Checkpoints); 2] =
+    [("stands still", Checkpoints::StandStill), ("in the background", Checkpoints::Beside)];
+
+/// NJS figure 8a: IOzone against data mode on a RAM disk.
+pub fn figure_8a(write: Write, scale: u64) -> Result<Vec<Row>, Failure> {
+    let (name, paper, band) = match write {
+        Write::Sequential => ("IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),
+        Write::Again => ("IOzone, re-write", "+ 56.3 %", Band::Above(0.0)),
+        Write::Random => ("IOzone, random", "+ 137.1 %", Band::at_least(30.0)),
+    };
     let mut rows = Vec::new();
-    let ways =
-        [("stands still", Checkpoints::StandStill), ("in the background", Checkpoints::Beside)];
-    let writes = [
-        (Write::Sequential, "IOzone, sequential", "+ 24.4 %", Band::Must(10.0, 60.0)),
-        (Write::Again, "IOzone, re-write", "+ 56.3 %", Band::Above(0.0)),
-        (Write::Random, "IOzone, random", "+ 137.1 %", Band::at_least(30.0)),
-    ];
-    for (write, name, paper, band) in writes {
-        let other = iozone(write, data_mode(RAM_DISK), scale)?;
-        for (way, checkpoints) in ways {
-            let ours = iozone(write, in_nvm(byte_delta, checkpoints), scale)?;
-            let band = if checkpoints == Checkpoints::StandStill { band } else { Band::Printed };
-            rows.push(row("NJS 8a", format!("{name}; {way}"), paper, &ours, &other, band, scale));
-        }
+    let other = iozone(write, data_mode(RAM_DISK), scale)?;
+    for (way, checkpoints) in WAYS {
+        let ours = iozone(write, in_nvm(byte_delta, checkpoints), scale)?;
+        let band = if checkpoints == Checkpoints::StandStill { band } else { Band::Printed };
+        rows.push(row("NJS 8a", format!("{name}; {way}"), paper, &ours, &other, band, scale));
     }
-    let papers = ["+ 53.9 %", "+ 43.1 %", "+ 50.6 %"];
-    for (work, paper) in Work::ALL.into_iter().zip(papers) {
-        let other = work.run(data_mode(RAM_DISK), scale)?;
-        for (way, checkpoints) in ways {
-            let ours = work.run(in_nvm(byte_delta, checkpoints), scale)?;
-            let band = if checkpoints == Checkpoints::StandStill {
-                Band::at_least(40.0)
-            } else {
-                Band::Printed
-            };
-            let compared = format!("{}; {way}", work.name());
-            rows.push(row("NJS 8b", compared, paper, &ours, &other, band, scale));
-        }
+    Ok(rows)
+}
+
+/// NJS figure 8b: workloads against data mode on a RAM disk.
+pub fn figure_8b(work: Work, scale: u64) -> Result<Vec<Row>, Failure> {
+    let paper = match work {
+        Work::Postmark => "+ 53.9 %",
+        Work::Fileserver => "+ 43.1 %",
+        Work::Varmail => "+ 50.6 %",
+    };
+    let mut rows = Vec::new();
+    let other = work.run(data_mode(RAM_DISK), scale)?;
+    for (way, checkpoints) in WAYS {
+        let ours = work.run(in_nvm(byte_delta, checkpoints), scale)?;
+        let stands_still = checkpoints == Checkpoints::StandStill;
+        let band = if stands_still { Band::at_least(40.0) } else { Band::Printed };
+        let compared = format!("{}; {way}", work.name());
+        rows.push(row("NJS 8b", compared, paper, &ours, &other, band, scale));
     }
     Ok(rows)
 }
