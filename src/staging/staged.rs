@@ -145,12 +145,6 @@ impl Staged {
         known.map_or(hint.unwrap_or_default(), |known| known.changed(hint))
     }
 
-    /// The hint of one of a later transaction's blocks, when this one has taken that in.
-    pub(crate) fn hint_with(&self, later: &Self, at: usize) -> Hint {
-        let staged = &later.blocks[at];
-        self.hint_after(staged.block, staged.is_said.then_some(staged.hint))
-    }
-
     /// Whether the transaction changes this block.
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
         self.find(block).is_ok()
