@@ -68,8 +68,8 @@ const TRUST_TEXT: &str = "\
 - HasFS 11 and 12, NJS 11, FGM 13 and 14, the delta rows and the sensitivity are of an earlier run.
   Since then a drive's cache is bounded by bytes too, its elevator begins again at the lowest where
   nothing is ahead, and space under embargo counts as it is stored. FGM 9a and 12a are at k = 4.
-- The block journal writes no logged data home by age. That of Linux does, after 30 s. With that, NJS
-  8a random was + 3 % and fileserver - 14 % at k = 4.
+- The block journal writes no logged data home by age. That of Linux does, after 30 s. With that,
+  NJS 8a random was + 3 % and fileserver - 14 % at k = 4.
 ";
 
 const HEAD: &str = "\
