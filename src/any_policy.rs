@@ -273,6 +273,11 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
+    fn sends_appends_home(&self) -> bool {
+        asked!(self, policy => policy.sends_appends_home())
+    }
+
+    #[inline]
     fn bypasses_when_full(&self) -> bool {
         asked!(self, policy => policy.bypasses_when_full())
     }
@@ -392,6 +397,7 @@ mod tests {
         assert_eq!(any.wants_log(), one.wants_log());
         assert_eq!(any.wants_old(), one.wants_old());
         assert_eq!(any.wants_cached_old(), one.wants_cached_old());
+        assert_eq!(any.sends_appends_home(), one.sends_appends_home());
         assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.logs_images(), one.logs_images());

@@ -285,11 +285,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        if !work.bypasses {
-            return self.prepare(work, operations, Goes::ByPolicy);
-        }
-        let prepared = self.prepare_to_fit(work, operations)?;
-        // BY1 says that it fits. Nothing is stored beyond what is reserved, whatever a policy does.
+        let prepared = match work.bypasses {
+            true => self.prepare_to_fit(work, operations)?,
+            false => self.prepare(work, operations, Goes::ByPolicy)?,
+        };
+        // BY1 and G4 say that it fits. Nothing is stored beyond what is reserved, whatever a policy
+        // does.
         let (needed, capacity) = (prepared.bytes, work.reserved_bytes);
         let fits = needed <= capacity
             || self.try_reserve(work, needed - capacity)

@@ -11,6 +11,9 @@
 //! G4. The room that the record takes at worst is reserved as blocks are gathered, so its commit
 //!     cannot fail for space.
 //!     Where the lane has too little, that is what it takes with its data in the disk-side log.
+//!     An appended block of which the journal knows nothing needs its name alone, if the policy
+//!     sends such blocks home. While it is gathered no frame of it appears (G2), so nothing keeps
+//!     it from going there.
 //! G5. Where ordinary memory is full, content goes on to active slots ([`spill`]). A slot that a
 //!     batch has active is changed by that batch alone, and never again once its record is stored.
 //!
@@ -27,14 +30,15 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Policy, Update};
+use journal_core::policy::{Class, Kind, Policy, Update};
 use journal_core::{BlockNumber, Durability, Operation, Rule};
 
 use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
-use crate::shared::gathering::Batch;
+use crate::shared::gathering::{Batch, Gathered};
+use crate::staging::hint::Hint;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::sync::{MutexGuard, Ordering};
@@ -90,7 +94,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         loop {
             self.check_not_failed()?;
             let mut gathered = self.gathering.lock();
-            let running = &mut gathered.running;
+            let Gathered { running, committing, .. } = &mut *gathered;
             if running.is_empty() {
                 let objects = self.objects_of(staged);
                 // The running transaction takes over what this one has reserved (G4).
@@ -105,7 +109,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 drop(gathered);
                 self.hand_over()?;
                 continue;
-            } else if let Err(lacks) = self.takes_in(running, staged) {
+            } else if let Err(lacks) = self.takes_in(running, committing.as_deref(), staged) {
                 drop(gathered);
                 if lacks == Lacks::Objects || !self.spill()? {
                     self.hand_over()?;
@@ -139,7 +143,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Looks whether the running transaction has room for one more. If so, what that one takes is
     /// reserved.
-    fn takes_in(&self, running: &mut Batch, staged: &Staged) -> Result<(), Lacks> {
+    fn takes_in(
+        &self,
+        running: &mut Batch,
+        committing: Option<&Batch>,
+        staged: &Staged,
+    ) -> Result<(), Lacks> {
         let blocks = (0..staged.count()).map(|at| staged.block(at));
         let new = blocks.filter(|block| !running.staged.has(*block)).count();
         let count = running.staged.count() + new;
@@ -153,7 +162,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Lacks::Room);
         }
         let not_active = running.not_active() + new - self.active_anew(running, staged);
-        let needed = self.batch_bytes_max(not_active, running.active.len());
+        let (homeward, others) = self.homeward_of(running, committing, staged);
+        let known = others.iter().filter(|block| running.homeward.contains(block)).count();
+        let new = homeward.iter().filter(|block| !running.homeward.contains(block)).count();
+        let all_homeward = running.homeward.len() + new - known;
+        let needed = self.batch_bytes_max(not_active, running.active.len(), all_homeward);
         let more = needed.saturating_sub(running.reserved_bytes);
         let is_too_large = needed > self.common.geometry.lane_bytes;
         let kept = self.kept_to_bypass() + self.kept_bytes(more);
@@ -166,7 +179,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Lacks::Room);
         }
         running.objects = objects;
+        others.iter().for_each(|block| _ = running.homeward.remove(block));
+        running.homeward.extend(homeward);
         Ok(())
+    }
+
+    /// The blocks of a transaction that are sure to go home when the running one has taken them
+    /// in, and its other blocks.
+    fn homeward_of(
+        &self,
+        running: &Batch,
+        committing: Option<&Batch>,
+        staged: &Staged,
+    ) -> (Vec<BlockNumber>, Vec<BlockNumber>) {
+        if !self.common.policy.sends_appends_home() {
+            return (Vec::new(), Vec::new());
+        }
+        let is_sure = |at: usize| {
+            let block = staged.block(at);
+            let Hint { class, kind, .. } = running.staged.hint_with(staged, at);
+            let is_append = class == Class::Data && kind == Kind::Append;
+            // Its record is in the index before the committing batch is gone (G3).
+            let is_known = || {
+                committing.is_some_and(|batch| batch.has(block))
+                    || self.share(block).map_or(true, |share| share.index.newest(block).is_some())
+            };
+            is_append
+                && staged.image(block).is_some()
+                && !running.active.contains_key(&block)
+                && (!is_known() || !self.keeps(Rule::HomewardUnknown))
+        };
+        let (sure, others): (Vec<_>, Vec<_>) = (0..staged.count()).partition(|at| is_sure(*at));
+        let blocks = |places: Vec<usize>| places.into_iter().map(|at| staged.block(at)).collect();
+        (blocks(sure), blocks(others))
     }
 
     fn objects_of(&self, staged: &Staged) -> u64 {

@@ -1,7 +1,7 @@
 //! What is gathered, before it commits as one record.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use journal_core::parts::Operations;
@@ -23,6 +23,9 @@ pub(crate) struct Batch {
     pub(crate) active: BTreeMap<BlockNumber, Active>,
     /// Blocks in ordinary memory that are active too.
     pub(crate) both: usize,
+    /// Blocks in ordinary memory that are sure to go home, so that its record has their names
+    /// alone.
+    pub(crate) homeward: BTreeSet<BlockNumber>,
     /// What its record takes at worst, in this lane.
     pub(crate) lane: LaneNumber,
     pub(crate) reserved_bytes: u64,
@@ -45,6 +48,7 @@ impl Batch {
             staged: Staged::new(block_bytes),
             active: BTreeMap::new(),
             both: 0,
+            homeward: BTreeSet::new(),
             lane: LaneNumber(0),
             reserved_bytes: 0,
             reserved_log: 0,

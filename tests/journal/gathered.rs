@@ -8,12 +8,13 @@ use std::sync::Arc;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
 use journal_core::policy::Pacing;
-use journal_core::{MediumError, Policy};
-use lab::erased::any_options;
+use journal_core::{MediumError, Policy, Rule};
+use lab::erased::{DynJournal, any_options};
 use nvm_journal::{
-    AnyPolicy, BlockSize, Durability, Error, FileDisk, FullBlock, Journal, Machine, MapOptions,
-    ObjectLog, Operation, Options, Stats,
+    AnyPolicy, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Journal, Machine,
+    MapOptions, ObjectLog, Operation, Options, Stats,
 };
+use sim_disk::Mutator;
 
 use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
@@ -362,4 +363,66 @@ fn what_runs_fails_with_the_journal_and_is_not_shown() {
     assert_eq!(journal.read(block(1), &mut [0; BLOCK]), Err(Error::Failed));
     let refused = journal.transact_gathered(|tx| tx.write(block(2), &[2; BLOCK]));
     assert_eq!(refused, Err(Error::Failed));
+}
+
+/// A lane of fewer blocks than the tests append, under the policy that sends appends home.
+fn homeward(files: &Files, mutator: Mutator, lane_blocks: u64, slots: u32) -> DynJournal {
+    let options = any_options(ByteDelta::new(), mutator).lanes(1).lane_slots(slots);
+    let options = options.lane_bytes(lane_blocks * BLOCK as u64).pacing(Pacing::default());
+    Journal::format(any_memory(4 << 20), files.any_disk(), &options).expect("formats")
+}
+
+fn gather_append(journal: &DynJournal, number: u64, byte: u8) -> Result<(), Error> {
+    journal.transact_gathered(|tx| tx.append(block(number), &[byte; BLOCK]))
+}
+
+#[test]
+fn what_goes_home_reserves_no_room_for_images() {
+    let files = Files::new("homeward");
+    let journal = homeward(&files, Mutator::new(), 16, 8);
+    for number in 0..100 {
+        gather_append(&journal, number, number as u8).expect("gathers");
+    }
+    // What is written again and discarded in the same batch.
+    journal.transact_gathered(|tx| tx.write_at(block(7), 9, &[7; 80])).expect("gathers");
+    journal.transact_gathered(|tx| tx.discard(block(8))).expect("gathers");
+    journal.sync().expect("commits");
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.total().commits, stats.total().appended_home), (1, 99), "{stats}");
+    assert_eq!(stats.stops_for_bytes + stats.stops_for_slots, 0, "{stats}");
+    let numbers = (0..100).filter(|number| ![7, 8].contains(number));
+    numbers.for_each(|number| assert_eq!(read(&journal, number), number as u8));
+    assert_eq!((read(&journal, 7), read(&journal, 8)), (7, 0));
+    assert_eq!(files.home(block(99)), [99; BLOCK]);
+}
+
+/// A block that is live does not go home, whatever the store says of it: its image needs room.
+#[test]
+fn an_append_of_a_known_block_reserves_room_for_its_image() {
+    let appended = |mutator: Mutator, gathers: bool| {
+        let files = Files::new(&format!("homeward-known-{mutator:?}-{gathers}"));
+        let journal = homeward(&files, mutator, 12, 0);
+        let all = 0..8;
+        for number in all.clone() {
+            match gathers {
+                // The committing batch has the block, or its record is in the index.
+                true => gather(&journal, number, 1),
+                false => {
+                    _ = journal
+                        .transact(|tx| tx.write(block(number), &[1; BLOCK]))
+                        .expect("commits")
+                }
+            }
+        }
+        journal.sync().expect("commits");
+        all.clone().try_for_each(|number| gather_append(&journal, number, 2))?;
+        journal.sync()?;
+        all.for_each(|number| assert_eq!(read(&journal, number), 2));
+        Ok::<(), Error>(())
+    };
+    for gathers in [false, true] {
+        appended(Mutator::new(), gathers).expect("commits");
+        let without = appended(Mutator::without(&[Rule::HomewardUnknown]), gathers);
+        assert!(without.is_err(), "the rule is off, and nothing notices");
+    }
 }

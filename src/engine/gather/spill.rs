@@ -39,6 +39,9 @@ const AT_ONCE: usize = 128;
 /// What a frame takes that names a slot: its descriptor, and what it says of the slot.
 const NAMED_BYTES: u64 = 32;
 
+/// What a frame takes that has no payload.
+const FRAME_BYTES: u64 = 16;
+
 /// What a part of a record takes beside its frames.
 const PART_BYTES: u64 = (2 * LINE_BYTES + 8) as u64;
 
@@ -54,12 +57,14 @@ struct Step {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Bytes that the record of a batch takes at most.
-    pub(super) fn batch_bytes_max(&self, not_active: usize, active: usize) -> u64 {
-        if active == 0 {
+    /// Bytes that the record of a batch takes at most. Of the blocks that are not active, some are
+    /// sure to go home.
+    pub(super) fn batch_bytes_max(&self, not_active: usize, active: usize, homeward: usize) -> u64 {
+        if active == 0 && homeward == 0 {
             return self.record_bytes_max(not_active);
         }
-        let images = match not_active {
+        let whole = not_active.saturating_sub(homeward);
+        let images = match whole {
             0 => PART_BYTES + 16 * u64::from(self.common.geometry.lanes),
             some => self.record_bytes_max(some.max(2)),
         };
@@ -67,8 +72,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // image is enough for that, beside names.
         let block = self.common.geometry.block_size.bytes() as u64;
         let named = PART_FRAMES.min(block / 16).max(1);
-        let each = NAMED_BYTES + PART_BYTES.div_ceil(named);
-        let bytes = images + PART_BYTES * not_active as u64 + each * active as u64;
+        let of_part = PART_BYTES.div_ceil(named);
+        let mut bytes = images + PART_BYTES * whole as u64;
+        bytes += (NAMED_BYTES + of_part) * active as u64;
+        if homeward > 0 {
+            // Each has a frame in the record, and one in those of the discards before it.
+            bytes += 2 * (FRAME_BYTES + of_part) * homeward as u64 + 2 * PART_BYTES;
+        }
         bytes.next_multiple_of(LINE_BYTES as u64)
     }
 
@@ -143,7 +153,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 2. What the record takes then.
         let moved_both = picked.len() - taken as usize;
         let not_active = running.not_active() - taken as usize;
-        let needed = self.batch_bytes_max(not_active, running.active.len() + taken as usize);
+        let active = running.active.len() + taken as usize;
+        let needed = self.batch_bytes_max(not_active, active, running.homeward.len());
         let more = needed.saturating_sub(running.reserved_bytes);
         if picked.is_empty() || (more > 0 && !self.try_reserve_in(lane, more)) {
             slots.give(taken);

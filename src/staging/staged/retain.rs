@@ -1,10 +1,18 @@
-//! Blocks leave what is staged, and others stay with their images.
+//! Two transactions as one: what a later one's hint makes of a block, and blocks that leave while
+//! others stay with their images.
 
 use journal_core::BlockNumber;
 
 use super::{Content, Staged};
+use crate::staging::hint::Hint;
 
 impl Staged {
+    /// The hint of one of a later transaction's blocks, when this one has taken that in.
+    pub(crate) fn hint_with(&self, later: &Self, at: usize) -> Hint {
+        let staged = &later.blocks[at];
+        self.hint_after(staged.block, staged.is_said.then_some(staged.hint))
+    }
+
     /// Forgets all blocks except those that `stays` says. No block has patches alone.
     pub(crate) fn retain(&mut self, stays: impl Fn(BlockNumber) -> bool) {
         self.blocks.retain(|staged| stays(staged.block));
@@ -35,7 +43,6 @@ mod tests {
     use journal_core::policy::Update;
 
     use super::*;
-    use crate::staging::hint::Hint;
 
     fn written(staged: &Staged) -> Vec<(u64, Option<u8>)> {
         let blocks = (0..staged.count()).map(|at| staged.block(at));

@@ -130,6 +130,9 @@ pub enum Rule {
     StagedBypass,
     /// A transaction whose data goes to the disk-side log stores no more than it has reserved.
     BypassFits,
+    /// A running transaction counts on the way home of an appended block only where the journal
+    /// knows nothing of that block.
+    HomewardUnknown,
     /// As long as a snapshot is open, no commit forgets what it may see, or writes over it.
     SnapshotsKept,
     /// What makes room ends all snapshots first.
@@ -142,7 +145,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 64] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -202,6 +205,7 @@ impl Rule {
         Self::CleanFirst,
         Self::StagedBypass,
         Self::BypassFits,
+        Self::HomewardUnknown,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,

@@ -456,6 +456,13 @@ pub trait Policy {
         false
     }
 
+    /// Whether [`place`](Self::place) answers [`Placement::Home`] for each whole image of appended
+    /// data, whatever else is said of it. A running transaction then reserves no room for such an
+    /// image where the journal knows nothing of its block: nothing keeps it from going home.
+    fn sends_appends_home(&self) -> bool {
+        false
+    }
+
     /// Whether data goes to the disk-side log, whatever [`place`](Self::place) says, when its lane
     /// has no room for the record, and would have room like that. Metadata stays, and so does what
     /// changes nothing.

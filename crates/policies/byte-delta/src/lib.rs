@@ -204,6 +204,10 @@ impl Policy for ByteDelta {
         true
     }
 
+    fn sends_appends_home(&self) -> bool {
+        self.settings.appends == Appends::Home
+    }
+
     fn rewrite_slot(&self, older: &[u8], newer: &[u8], rewrite: &mut dyn FnMut(Patch<'_>)) {
         if self.settings.updates_bytes {
             differ::words(older, newer, rewrite);

@@ -50,6 +50,39 @@ fn sorted_blocks() {
     }
 }
 
+/// Runs of four blocks with a gap behind each, which a drive cannot write in one pass: the next run
+/// has passed the head when its command is there. With a sync each 1,024 blocks they take several
+/// passes, and not a turn for each run.
+#[test]
+fn dense_runs_with_a_sync_now_and_then() {
+    let (clock, mut disk) = hdd();
+    let part = vec![0; 4 * 4096];
+    for run in 0..4 * 1_024_u64 {
+        disk.write(BlockNumber(5 * run), &part).expect("blocks");
+        if run % 256 == 255 {
+            disk.sync().expect("a disk");
+        }
+    }
+    let micros = clock.now() / (4 * 4 * 1_024) / 1_000;
+    assert!((30..=200).contains(&micros), "{micros} us a block");
+}
+
+/// A host that writes more than the cache takes waits for the disk, however long its requests are.
+#[test]
+fn a_cache_is_full_of_bytes() {
+    let (clock, mut disk) = hdd();
+    let part = vec![0; 1 << 20];
+    let megabytes = 512_u64;
+    for first in 0..megabytes {
+        disk.write(BlockNumber(256 * first), &part).expect("blocks");
+    }
+    let taken = clock.now();
+    disk.sync().expect("a disk");
+    let left = (clock.now() - taken) / 1_000_000;
+    // 64 MB at some 145 MB/s.
+    assert!((400..=480).contains(&left), "{left} ms");
+}
+
 /// From 135 to 155 MB/s, however long the requests are.
 #[test]
 fn blocks_in_order() {

@@ -20,7 +20,8 @@ struct Arguments {
     /// Only sections whose names begin like this: gates, two-level, delta, fgm, njs, hasfs,
     /// sensitivity, today. Or a part of one, as gates-hdd, gates-hasfs, gates-njs, gates-fgm,
     /// fgm-throughput, fgm-txninfo, njs-8, njs-9, njs-10, njs-11, hasfs-micro, hasfs-macro,
-    /// hasfs-short and hasfs-recovery.
+    /// hasfs-short and hasfs-recovery. Parts of these have names that go on: fgm-throughput-9a to
+    /// -12a, and njs-8-sequential, -again, -random, -postmark, -fileserver and -varmail.
     #[arg(long)]
     figure: Option<String>,
     /// The gates and one figure of each paper, at a coarse scale, in bands twice as wide.

@@ -88,6 +88,10 @@ impl Policy for DynPolicy {
         self.0.wants_cached_old()
     }
 
+    fn sends_appends_home(&self) -> bool {
+        self.0.sends_appends_home()
+    }
+
     fn bypasses_when_full(&self) -> bool {
         self.0.bypasses_when_full()
     }

@@ -152,6 +152,10 @@ impl Policy for HostPolicy {
         self.policy.wants_cached_old()
     }
 
+    fn sends_appends_home(&self) -> bool {
+        self.policy.sends_appends_home()
+    }
+
     fn bypasses_when_full(&self) -> bool {
         self.policy.bypasses_when_full()
     }

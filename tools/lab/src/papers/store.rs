@@ -8,7 +8,7 @@ use block_journal::{BlockJournal, Config, Mode, Partition, Placement, PmemDisk, 
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, PmemShare as _};
 use nvm_journal::{Hint, Options, Region};
 use pmem_sys::Reader;
-use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
+use sim_disk::time::{Clock, MemoryMeter, MemoryModel, MemoryUse, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
 use crate::papers::BLOCK;
@@ -329,14 +329,26 @@ impl Store {
         Ok(journal.tick(Duration::from_nanos(now))?)
     }
 
+    /// What was stored in the memory of a journal.
+    pub fn memory(&self) -> MemoryUse {
+        match self {
+            Self::Nvm { meter, .. } => meter.so_far(),
+            _ => MemoryUse::default(),
+        }
+    }
+
     /// What a journal in memory says of itself.
     pub fn says(&self) -> String {
         let Self::Nvm { journal, .. } = self else { return String::new() };
         let Ok(stats) = journal.stats() else { return String::new() };
         let (total, home) = (stats.total(), stats.checkpointed);
+        let memory = self.memory();
         format!(
-            "; {} records, {} appends home, {} new slots, {} rewritten, {} checkpoints of {} \
-             blocks in {} batches ({} shielded)",
+            "; {} units and {} fences of memory in {:.1} s, {} records, {} appends home, {} new \
+             slots, {} rewritten, {} checkpoints of {} blocks in {} batches ({} shielded)",
+            memory.units,
+            memory.fences,
+            memory.nanos as f64 / 1e9,
             total.commits,
             total.appended_home,
             total.new_slots,
@@ -357,6 +369,13 @@ impl Store {
         let slots = u64::from(stats.lane_slots);
         let taken = (slots - u64::from(total.free_slots)) * 256 / slots.max(1);
         Ok(bytes.max(if slots > 0 { taken } else { 0 }))
+    }
+
+    /// Bytes that a journal in memory has stored in records and in slots that were free.
+    pub fn stored(&self) -> Result<u64, Failure> {
+        let Self::Nvm { journal, .. } = self else { return Ok(0) };
+        let total = journal.stats()?.total();
+        Ok(total.bytes + total.new_slots * BLOCK as u64)
     }
 
     /// Slots that are taken of a journal in memory.

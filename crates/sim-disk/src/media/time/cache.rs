@@ -39,11 +39,17 @@ pub(crate) struct WriteCache {
     entries: BTreeMap<u64, Pending>,
     /// The number of each entry's oldest request, with where the entry begins.
     ages: BTreeSet<(u64, u64)>,
+    /// Bytes of all entries.
+    bytes: u64,
 }
 
 impl WriteCache {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -57,12 +63,14 @@ impl WriteCache {
 
     fn insert(&mut self, entry: Pending) {
         self.ages.insert((entry.oldest(), entry.extent.at));
+        self.bytes += entry.extent.bytes;
         self.entries.insert(entry.extent.at, entry);
     }
 
     pub(crate) fn remove(&mut self, at: u64) -> Option<Pending> {
         let entry = self.entries.remove(&at)?;
         self.ages.remove(&(entry.oldest(), at));
+        self.bytes -= entry.extent.bytes;
         Some(entry)
     }
 
@@ -91,6 +99,11 @@ impl WriteCache {
     /// Whether the cache has all bytes of an extent.
     pub(crate) fn covers(&self, extent: Extent) -> bool {
         self.gaps(extent).is_empty()
+    }
+
+    /// Bytes that a write adds to those that are here.
+    pub(crate) fn adds(&self, extent: Extent) -> u64 {
+        self.gaps(extent).iter().map(|gap| gap.bytes).sum()
     }
 
     /// Where the neighbours begin with which a gap can be merged: the one that ends where it
@@ -171,10 +184,12 @@ impl WriteCache {
         let came = |(_, entry): &(&u64, &Pending)| entry.arrival <= now;
         let ahead = self.entries.range(head..).filter(came).take(facts.ahead);
         let behind = self.entries.range(..head).rev().filter(came).take(facts.behind);
-        let reached = ahead.chain(behind).map(|(_, entry)| entry.extent);
-        let first = reached.min_by_key(|extent| drive.reach_ns(now, *extent));
         // A sweep that has reached its end begins again at the lowest.
-        let first = first.or_else(|| self.entries.iter().find(came).map(|(_, one)| one.extent));
+        let is_at_end = !self.entries.range(head..).any(|entry| came(&entry));
+        let lowest = if is_at_end { facts.ahead } else { 0 };
+        let lowest = self.entries.range(..head).filter(came).take(lowest);
+        let reached = ahead.chain(behind).chain(lowest).map(|(_, entry)| entry.extent);
+        let first = reached.min_by_key(|extent| drive.reach_ns(now, *extent));
         if let Some(extent) = first {
             return Some((now, extent.at));
         }

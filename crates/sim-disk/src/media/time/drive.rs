@@ -39,10 +39,13 @@ pub struct Service {
 pub struct QueueFacts {
     /// Writes that the drive's cache takes before they are served.
     pub cache_requests: usize,
+    /// Bytes of these writes that it takes.
+    pub cache_bytes: u64,
     /// The elevator looks at this many requests ahead of the head. It takes the one that is reached
     /// first.
     pub ahead: usize,
-    /// It also looks at this many behind the head.
+    /// It also looks at this many behind the head. Where nothing is ahead, it looks at the lowest
+    /// requests too: a sweep that has reached its end begins again.
     pub behind: usize,
     /// Whether one in eight services takes the oldest request, if that has waited for two caches
     /// full of others.

@@ -82,9 +82,10 @@ pub(crate) struct Queue {
     background: BackgroundList,
     /// When the drive can begin its next service.
     free_at: u64,
-    /// When the write ends that was begun last, and when it began.
+    /// When the write ends that was begun last, when it began, and its bytes.
     write_until: u64,
     wrote_at: u64,
+    writing_bytes: u64,
     /// Whether anything was written since the last sync.
     is_dirty: bool,
     /// When the reads are done that may be outstanding.
@@ -114,6 +115,7 @@ impl Queue {
             free_at: 0,
             write_until: 0,
             wrote_at: 0,
+            writing_bytes: 0,
             is_dirty: false,
             reads: VecDeque::new(),
             requests: 0,
@@ -149,7 +151,7 @@ impl Queue {
             self.take_of_background(waiting);
         }
         let mut at = now;
-        while !self.has_room(at) && !self.cache.merges(extent) {
+        while !self.has_room(at, extent) {
             at = at.max(self.make_room(at));
         }
         let request = self.number();
@@ -273,7 +275,9 @@ impl Queue {
 
     /// Takes writes of the background into the cache while it is less than half full.
     fn admit(&mut self, until: u64) {
-        while 2 * self.cache.len() < self.facts.cache_requests {
+        while 2 * self.cache.len() < self.facts.cache_requests
+            && 2 * self.cache.bytes() < self.facts.cache_bytes
+        {
             let front = self.background.front().filter(|waiting| waiting.arrival < until);
             let Some(waiting) = front else { return };
             let Wanted::Write(_) = waiting.wanted else { return };
@@ -294,10 +298,17 @@ impl Queue {
         self.is_dirty = true;
     }
 
-    /// Whether the cache takes one more write. The one that is being served lies in it too.
-    fn has_room(&self, now: u64) -> bool {
-        let serving = usize::from(self.write_until > now);
-        self.cache.len() + serving < self.facts.cache_requests.max(1)
+    /// Whether the cache takes one more write. The one that is being served lies in it too. An
+    /// empty cache takes any.
+    fn has_room(&self, now: u64, extent: Extent) -> bool {
+        let is_serving = self.write_until > now;
+        if self.cache.is_empty() && !is_serving {
+            return true;
+        }
+        let count = self.cache.len() + usize::from(is_serving);
+        let bytes = self.cache.bytes() + if is_serving { self.writing_bytes } else { 0 };
+        let has_bytes = bytes.saturating_add(self.cache.adds(extent)) <= self.facts.cache_bytes;
+        has_bytes && (count < self.facts.cache_requests.max(1) || self.cache.merges(extent))
     }
 
     /// Returns when the write is served that the drive has begun, or begins the next one.
@@ -329,6 +340,7 @@ impl Queue {
         let service = self.drive.write(start, entry.extent);
         self.wrote_at = start;
         self.write_until = service.busy_until.max(service.done_at);
+        self.writing_bytes = entry.extent.bytes;
         self.counts.bytes_written += entry.extent.bytes;
         entry.requests.sort_unstable();
         for request in &entry.requests {

@@ -1,8 +1,6 @@
 //! The rows of FGM: `object-log` beside a block journal in ordered mode, on a second disk and
 //! copied into the same memory.
 
-use core::num::NonZeroU32;
-
 use block_journal::Mode;
 use object_log::{ObjectLog, Settings};
 use sim_disk::time::{Clock, MemoryModel};
@@ -34,6 +32,8 @@ const MACHINE: Machine = Machine {
     directories: Directories::One,
     cache_bytes: 3 << 30,
     memory_bytes: 4 << 30,
+    // A commit to another medium syncs that one alone.
+    syncs_homes: false,
     ..Machine::USUAL
 };
 
@@ -118,7 +118,8 @@ impl FgmWork {
                     file_blocks: (0, 0),
                     average_blocks: (1 << 17) / scale,
                     filled_percent: 100,
-                    operations: Some(every * 4_000 / scale.min(8)),
+                    // A file of 1 GB.
+                    operations: Some((1 << 18) / scale / blocks),
                     ..*machine
                 };
                 let most = (1 << 18) / scale;
@@ -195,8 +196,8 @@ pub fn figure_2(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// FGM figures 9a, 10a, 11a and 12a: throughput.
-pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
+/// FGM figures 9a, 10a, 11a and 12a: throughput, of those that are wanted.
+pub fn figures_9_to_12(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let (must, percent) = (Band::at_least, Unit::Percent);
     let works = [
@@ -239,6 +240,9 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
         ("FGM 12a", FgmWork::Postmark(100), percent, ("-", Band::Printed), ("-", Band::Printed)),
     ];
     for (figure, work, unit, on_disk, on_nvm) in works {
+        if !is_wanted(figure) {
+            continue;
+        }
         let ours = work.run(OURS, scale)?;
         for (ring, name, (paper, band)) in [
             (Ring::SecondDisk, "ordered on a second disk", on_disk),
@@ -251,27 +255,43 @@ pub fn figures_9_to_12(scale: u64) -> Result<Vec<Row>, Failure> {
             rows.push(compared.row(scale));
         }
     }
-    rows.extend(without_a_sync(scale)?);
-    rows.extend(without_a_shield(scale)?);
+    rows.extend(with_a_sync(scale, &is_wanted)?);
+    if is_wanted("FGM 12a") {
+        rows.extend(without_a_shield(scale)?);
+    }
     Ok(rows)
 }
 
-/// The paper's kernel does not sync the disk of the homes before it commits elsewhere.
-pub fn without_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
-    let (figure, unit) = ("FGM 11a", Unit::Times);
+/// Figure 11a on a second disk alone.
+pub fn writefsync_alone(scale: u64) -> Result<Vec<Row>, Failure> {
+    let (figure, unit, paper, band) = ("FGM 11a", Unit::Times, "15.8 x", Band::Must(11.0, 20.0));
     let work = FgmWork::WriteFsync(1, 32);
-    let machine = Machine { syncs_homes: false, ..MACHINE };
-    let ours = work.run_on(&machine, OURS, scale)?;
-    let mut rows = Vec::new();
-    for (ring, name, paper, band) in [
-        (Ring::SecondDisk, "a second disk", "15.8 x", Band::Printed),
-        (COPIED, "NVM", "2.8 x", Band::Printed),
-    ] {
-        let other = work.run_on(&machine, ordered(ring), scale)?;
-        let compared =
-            format!("{}: / ordered, journal on {name}; data is taken, not synced", work.name());
-        let row = Compared { figure, compared, paper, ours: &ours, other: &other, unit, band };
-        rows.push(row.row(scale));
+    let (ours, other) = (work.run(OURS, scale)?, work.run(ordered(Ring::SecondDisk), scale)?);
+    let compared = format!("{}: / ordered on a second disk", work.name());
+    let row = Compared { figure, compared, paper, ours: &ours, other: &other, unit, band };
+    Ok(vec![row.row(scale)])
+}
+
+/// The disk of the homes is synced before a commit elsewhere, as later kernels do it.
+fn with_a_sync(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>, Failure> {
+    let machine = Machine { syncs_homes: true, ..MACHINE };
+    let (mut rows, band) = (Vec::new(), Band::Printed);
+    let works = [
+        ("FGM 9a", FgmWork::Varmail, Unit::Percent, ["+ 51.8 %", "+ 34.5 %"]),
+        ("FGM 11a", FgmWork::WriteFsync(1, 32), Unit::Times, ["15.8 x", "2.8 x"]),
+    ];
+    for (figure, work, unit, papers) in works {
+        if !is_wanted(figure) {
+            continue;
+        }
+        let ours = work.run_on(&machine, OURS, scale)?;
+        let rings = [(Ring::SecondDisk, "on a second disk"), (COPIED, "in NVM")];
+        for ((ring, name), paper) in rings.into_iter().zip(papers) {
+            let other = work.run_on(&machine, ordered(ring), scale)?;
+            let compared = format!("{}: / ordered {name}; data is synced", work.name());
+            let row = Compared { figure, compared, paper, ours: &ours, other: &other, unit, band };
+            rows.push(row.row(scale));
+        }
     }
     Ok(rows)
 }
@@ -279,37 +299,35 @@ pub fn without_a_sync(scale: u64) -> Result<Vec<Row>, Failure> {
 /// On a disk that never tears a block, nothing goes through the shield.
 fn without_a_shield(scale: u64) -> Result<Vec<Row>, Failure> {
     let machine = Machine { is_atomic: true, ..MACHINE };
-    let mut rows = Vec::new();
-    let works = [
-        ("FGM 9a", FgmWork::Varmail, "+ 51.8 %"),
-        ("FGM 10a", FgmWork::Fileserver, "+ 73.6 %"),
-        ("FGM 12a", FgmWork::Postmark(500), "+ 114 %"),
-    ];
-    for (figure, work, paper) in works {
-        let ours = work.run_on(&machine, OURS, scale)?;
-        let other = work.run_on(&machine, ordered(Ring::SecondDisk), scale)?;
-        let compared =
-            format!("{}: / ordered on a second disk; no block is ever torn", work.name());
-        let (ours, other, unit, band) = (&ours, &other, Unit::Percent, Band::Printed);
-        let row = Compared { figure, compared, paper, ours, other, unit, band };
-        rows.push(row.row(scale));
-    }
-    Ok(rows)
+    let work = FgmWork::Postmark(500);
+    let (ours, other) = (
+        work.run_on(&machine, OURS, scale)?,
+        work.run_on(&machine, ordered(Ring::SecondDisk), scale)?,
+    );
+    let compared = format!("{}: / ordered on a second disk; no block is ever torn", work.name());
+    let (figure, paper, unit, band) = ("FGM 12a", "+ 114 %", Unit::Percent, Band::Printed);
+    let row = Compared { figure, compared, paper, ours: &ours, other: &other, unit, band };
+    Ok(vec![row.row(scale)])
 }
 
 /// Workloads, and what each had at each step.
 pub type Curves = Vec<(String, Vec<f64>)>;
 
+/// Objects that a `TxnInfo` names. It has two words of its own, and eight bytes for each object.
+const fn objects_of(bytes: u32) -> u64 {
+    let objects = (bytes / 8).saturating_sub(2);
+    if objects == 0 { 1 } else { objects as u64 }
+}
+
 /// FGM figures 13 and 14: the size of the `TxnInfo`, from 256 B to 128 KiB. Returns the rows, and
-/// for each workload its throughput at each size.
-pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
+/// for each workload its throughput at each size. Where the number of commits has a band, it is
+/// counted at `commits_scale`: the timer commits sooner, the coarser the scale.
+pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for work in [FgmWork::Varmail, FgmWork::Fileserver, FgmWork::Postmark(500)] {
         let mut runs = Vec::new();
         for bytes in SIZES {
-            // A TxnInfo has two words of its own, and eight bytes for each object.
-            let objects = NonZeroU32::new((bytes / 8).saturating_sub(2)).map_or(1, NonZeroU32::get);
-            runs.push(work.run(in_nvm(objects.into()), scale)?);
+            runs.push(work.run(in_nvm(objects_of(bytes)), scale)?);
         }
         let (first, last) = (&runs[0], &runs[runs.len() - 1]);
         let (paper, band) = match work {
@@ -336,15 +354,24 @@ pub fn figure_13(scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
             FgmWork::Fileserver => ("- 99.8 %", Band::Must(f64::NEG_INFINITY, -99.0)),
             _ => ("-", Band::Printed),
         };
+        let (mut ends, mut scale_of_ends) = ([first.clone(), last.clone()], scale);
+        if band != Band::Printed && commits_scale != scale {
+            let run = |bytes| work.run(in_nvm(objects_of(bytes)), commits_scale);
+            ends = [run(SIZES[0])?, run(SIZES[SIZES.len() - 1])?];
+            scale_of_ends = commits_scale;
+        }
         rows.push(Row {
             figure: "FGM 14",
             compared: format!("{}: commits an operation, 128 KiB / 256 B", work.name()),
             paper,
-            ours: percent_more(per_operation(last), per_operation(first)),
+            ours: percent_more(per_operation(&ends[1]), per_operation(&ends[0])),
             unit,
             band,
-            scale,
-            why: format!("{} against {} commits", last.commits, first.commits),
+            scale: scale_of_ends,
+            why: ends
+                .each_ref()
+                .map(|ran| format!("{} commits of {} operations", ran.commits, ran.operations))
+                .join(", against those at 128 KiB: "),
         });
         curves.push((work.name(), runs.iter().map(|ran| ran.per_second).collect()));
     }

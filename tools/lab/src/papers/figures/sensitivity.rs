@@ -66,7 +66,8 @@ pub fn table(scale: u64) -> Result<String, Failure> {
             }),
             ("the drive's cache", &|change| {
                 let cache_requests = change.of(hdd.cache_requests as u64) as usize;
-                on_hdd(HddModel { cache_requests, ..hdd })
+                let cache_bytes = change.of(hdd.cache_bytes);
+                on_hdd(HddModel { cache_requests, cache_bytes, ..hdd })
             }),
             ("a line of NVM", &|change| {
                 let memory = MemoryModel::hasfs();

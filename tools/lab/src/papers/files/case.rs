@@ -20,6 +20,12 @@ use crate::papers::media;
 use crate::papers::policy::HostPolicy;
 use crate::papers::store::{Ring, Store};
 
+/// The index has room for frames of this size in all rings, and for two of each slot: the host's
+/// memory does not say when a checkpoint is due.
+const FRAME_BYTES_MIN: u64 = 128;
+/// The share of the memory that slots have where nobody says otherwise, in 256ths.
+const SLOT_SHARE: u8 = 192;
+
 /// Blocks of a second disk.
 const SECOND_DISK_BLOCKS: u64 = 1 << 22;
 
@@ -49,7 +55,8 @@ impl Medium {
         match self {
             Self::Hdd(model) => {
                 let cache_requests = cache(model.cache_requests);
-                Box::new(Hdd::new(HddModel { cache_requests, ..model }))
+                let cache_bytes = model.cache_bytes / scale;
+                Box::new(Hdd::new(HddModel { cache_requests, cache_bytes, ..model }))
             }
             Self::Ssd(model) => {
                 let cache_requests = cache(model.queue.cache_requests);
@@ -90,10 +97,16 @@ impl InNvm {
         let policy = (self.policy)(clock);
         // The host commits. When a checkpoint is due by the clock is the policy's choice.
         let after = policy.pacing().checkpoint_after.map(|after| after / scale as u32);
+        let share = match policy.wants_slots() {
+            true => self.slot_share.unwrap_or(SLOT_SHARE).into(),
+            false => 0_u64,
+        };
+        let part = self.bytes / scale / 256;
+        let frames = part * (256 - share) / FRAME_BYTES_MIN + 2 * part * share / BLOCK as u64;
         let [batch, step] =
             [self.batch_blocks, self.step_blocks].map(|blocks| (blocks / scale).max(16));
         let options = media::options(policy, batch, step).pacing(Pacing::new(None, None, after));
-        let options = options.disk_log(self.disk_log);
+        let options = options.disk_log(self.disk_log).index_frames(frames as usize);
         match self.slot_share {
             Some(share) => options.slot_share(share),
             None => options,

@@ -1,5 +1,7 @@
 //! What a run is made with, and what it came to.
 
+use sim_disk::time::MemoryUse;
+
 use crate::papers::host::Host;
 
 /// How the journal in memory gets its room back.
@@ -65,6 +67,8 @@ pub struct Ran {
     pub waited_dirty_ms: u64,
     pub stood_still_ms: u64,
     pub bytes_per_second: f64,
+    /// What was stored in the memory of a journal.
+    pub memory: MemoryUse,
     /// What the journal in memory counted.
     pub journal: String,
 }

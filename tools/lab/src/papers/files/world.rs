@@ -81,6 +81,8 @@ pub struct World {
     looked_at: u64,
     data_unsynced: bool,
     embargo: Option<Embargo>,
+    /// What the journal in memory had stored when that was counted last.
+    stored: u64,
     begun: u64,
     waited_dirty: u64,
     stood_still: u64,
@@ -141,6 +143,7 @@ impl World {
             looked_at: begun,
             data_unsynced: false,
             embargo: None,
+            stored: 0,
             begun,
             waited_dirty: 0,
             stood_still: 0,
@@ -439,6 +442,7 @@ impl World {
                 if self.has_made_room(before)? {
                     let free = nvm_bytes / 256 * (256 - used.min(256));
                     self.embargo = Some(Embargo::new(self.disk.clone(), self.disk.ticket(), free));
+                    self.stored = self.store.stored()?;
                 }
             }
         }
@@ -484,14 +488,13 @@ impl World {
         self.clock.switch_to(actor);
     }
 
-    /// What a commit needs of the space that is under embargo.
-    fn use_room(&mut self, blocks: u64) {
-        let Store::Nvm { .. } = &self.store else { return };
-        // At worst a whole block each.
-        let space = blocks * BLOCK as u64;
-        if let Some(embargo) = &mut self.embargo {
-            embargo.use_space(space);
+    /// A commit has used some of the space that is under embargo.
+    fn use_room(&mut self) -> Result<(), Failure> {
+        if let Some(embargo) = self.embargo.as_mut().filter(|embargo| embargo.holds()) {
+            let before = core::mem::replace(&mut self.stored, self.store.stored()?);
+            embargo.use_space(self.stored - before);
         }
+        Ok(())
     }
 
     /// Begins a commit that somebody waits for: it has the drives for itself.
@@ -500,9 +503,7 @@ impl World {
         self.clock.switch_to(self.committer());
         self.clock.wait_until(now);
         self.clock.charge_cpu(self.setup.host.wake_ns);
-        let blocks = self.store.running_blocks();
         self.make_room()?;
-        self.use_room(blocks);
         let is_elsewhere = !self.store.logs_data() && !self.store.shares_disk();
         if self.data_unsynced && is_elsewhere && self.setup.syncs_homes {
             self.disk.sync()?;
@@ -510,6 +511,7 @@ impl World {
         self.data_unsynced = false;
         let (start, before) = (self.clock.now(), self.written());
         self.store.commit()?;
+        self.use_room()?;
         self.stand_still_for_room(start, before)?;
         let end = self.clock.now();
         self.commits.under_way = Some(UnderWay {
@@ -535,9 +537,7 @@ impl World {
         self.clock.switch_to(self.committer());
         self.clock.wait_until(now);
         self.clock.charge_cpu(self.setup.host.wake_ns);
-        let blocks = self.store.running_blocks();
         self.make_room()?;
-        self.use_room(blocks);
         let before = self.written();
         let clock = self.clock.clone();
         clock.in_background(|| -> Result<(), Failure> {
@@ -551,6 +551,7 @@ impl World {
             }
             self.store.commit()
         })?;
+        self.use_room()?;
         if self.has_made_room(before)? && self.setup.checkpoints != Checkpoints::Beside {
             let start = self.clock.now();
             for disk in self.all_disks() {
@@ -718,6 +719,7 @@ impl World {
             waited_dirty_ms: self.waited_dirty / 1_000_000,
             stood_still_ms: self.stood_still / 1_000_000,
             bytes_per_second: (bytes - bytes_before) as f64 / seconds,
+            memory: self.store.memory(),
             journal: self.store.says(),
         }
     }

@@ -100,6 +100,7 @@ impl Drive for Card {
         QueueFacts {
             // A card has no cache to speak of: one write at a time.
             cache_requests: 1,
+            cache_bytes: u64::MAX,
             ahead: 1,
             behind: 0,
             serves_oldest: false,

@@ -22,6 +22,8 @@ pub struct HddModel {
     pub read_ahead_bytes: u64,
     /// Writes that its cache takes.
     pub cache_requests: usize,
+    /// Bytes that its cache takes.
+    pub cache_bytes: u64,
 }
 
 impl HddModel {
@@ -35,7 +37,7 @@ impl HddModel {
     ///   the manuals state 8.2 ms for writes. The constant is the bare seek, and the time that the
     ///   head needs to settle for a write.
     /// - 0.1 ms for the command.
-    /// - A cache of 512 writes: the disks have 64 MB; how many requests they keep is not published.
+    /// - A cache of 64 MB: the same manuals. It keeps 512 writes: how many is not published.
     /// - Reads ahead 2 MiB: an estimate.
     #[must_use]
     pub const fn rpm_7200() -> Self {
@@ -48,6 +50,7 @@ impl HddModel {
             command_ns: 100_000,
             read_ahead_bytes: 2 << 20,
             cache_requests: 512,
+            cache_bytes: 64 << 20,
         }
     }
 
@@ -142,6 +145,7 @@ impl Drive for Hdd {
     fn queue_facts(&self) -> QueueFacts {
         QueueFacts {
             cache_requests: self.model.cache_requests,
+            cache_bytes: self.model.cache_bytes,
             ahead: 4,
             behind: 2,
             serves_oldest: true,

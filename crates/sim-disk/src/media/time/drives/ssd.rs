@@ -24,6 +24,8 @@ pub struct SsdModel {
 /// Most drives look neither for the shortest way nor back: there is none.
 const QUEUE: QueueFacts = QueueFacts {
     cache_requests: 512,
+    // Nothing is published of it.
+    cache_bytes: u64::MAX,
     ahead: 1,
     behind: 0,
     serves_oldest: false,
