@@ -279,7 +279,8 @@ where
 {
     /// Opens like [`open`](Self::open), and gives `nvm` and `disk` back if that fails: to format
     /// them, or to try another policy. `nvm` is given back unless the lanes themselves were found
-    /// damaged or unreadable; the failed open has used it up then.
+    /// damaged or unreadable, or [`resizes`](Options::resizes) found a block there that the disk is
+    /// too small for; the failed open has used it up then.
     ///
     /// ```
     /// use nvm_journal::{BlockSize, FileDisk, Journal, Options, Region};

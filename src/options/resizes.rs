@@ -17,6 +17,10 @@ impl<L, H> Options<L, H> {
     /// **Crash**: the size changes with the superblock of the open. A crash before that leaves the
     /// old size, which takes the same open again; a crash after it the new one.
     ///
+    /// **What lies on the journal** has to follow. Files of `nvm-journal-block-files` and databases
+    /// keep the size that their store had: do not use this option below them. Several disks in one
+    /// must not become larger in the middle, because the later blocks get other numbers.
+    ///
     /// A journal with a disk-side log keeps its size, because the log lies behind the last block.
     /// One with slots can become larger only. A [growing](crate::FileDiskOptions::growing) disk
     /// needs none of this: the store is as large as the disk may become from the start.

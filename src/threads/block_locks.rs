@@ -351,8 +351,9 @@ impl BlockLocks {
 
     /// The age of the transaction that has a block at this moment.
     pub(crate) fn holder_of(&self, block: BlockNumber) -> Option<Age> {
-        let in_word = self.of_run(block).holder_of(block);
-        in_word.or_else(|| self.lock_beside().get(&block).copied())
+        // The map first: as long as it has the block, the word is of another one, or of none.
+        let beside = self.lock_beside().get(&block).copied();
+        beside.or_else(|| self.of_run(block).holder_of(block))
     }
 
     /// Gives a word back. The next holder of its block sees what this one did before.

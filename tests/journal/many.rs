@@ -149,7 +149,8 @@ pub(crate) fn left_by(
     let policy = DynPolicy::new(policy);
     // What goes to the disk is no part of what is compared.
     let options = any_options(policy.clone(), NoHook).lanes(lanes.count).lane_bytes(lanes.bytes);
-    let options = options.lane_log_blocks(0).lane_slots(lanes.slots);
+    // A larger index takes more steps to go through, and heads go on elsewhere.
+    let options = options.lane_log_blocks(0).lane_slots(lanes.slots).index_frames(4096);
     let geometry = options.plan(SPAN, BlockSize::DEFAULT).expect("has room").geometry;
     let mut region = any_memory(SPAN);
     let reader = region.reader();

@@ -244,7 +244,10 @@ impl Mount {
     {
         let len = (shared.len)().map_err(|code| Error::NoVfs { code })?;
         let (region, _) = self.region()?;
-        let file = self.format(region, disk, len, NO_HOOK)?;
+        // The journal is not told what others write, so it keeps nothing that it has read.
+        let options = self.options.clone().cache_bytes(0).clean_slots(0);
+        let keeping_nothing = Self { options, ..self.clone() };
+        let file = keeping_nothing.format(region, disk, len, NO_HOOK)?;
         let mounted = MountedFile::new(file, cut, None, true).shared_with_others(shared);
         Ok(Arc::new(mounted))
     }

@@ -95,7 +95,7 @@ fn the_room_that_is_taken_counts_where_blocks_go_home_for_it() {
     new.chunks_mut(128).step_by(4).for_each(|sub_block| sub_block[0] ^= 0x55);
     let home = |nanos| Adaptive::with(Settings::new().home_nanos(nanos));
     assert_eq!(chosen(&home(0), Some(&old), &new).0.placement, Placement::Image);
-    assert_eq!(form(&Adaptive::new(), &old, &new), Some(Form::SubBlocks));
+    assert_eq!(form(&Adaptive::new(), &old, &new), Some(Form::Words));
     // A disk so slow that fewer lines are worth a slower form, and at last a coder.
     assert_eq!(form(&home(100_000), &old, &new), Some(Form::Runs));
     let (_, [_, moved, ..]) = kinds();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nvm_journal::AnyPolicy;
 use rusqlite::Connection;
 
 use crate::{Longer, is_whole, number, stock, text};
@@ -47,6 +48,22 @@ pub(crate) fn in_turn(folder: &Path, _longer: &Longer) {
     other.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)").expect("a table");
     drop((other, idle));
     assert_eq!(number(&stock(folder), "SELECT x FROM t"), 7);
+    // 4. What others change in place is read anew, under policies that compare with old images too.
+    for policy in AnyPolicy::ALL {
+        std::fs::remove_file(folder.join("db")).expect("a file");
+        let path = folder.join("db");
+        let uri = format!("file:{}?vfs=nvj&shared=1&policy={policy}", path.display());
+        let first = Connection::open(uri).expect("a connection");
+        first.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (0)").expect("a table");
+        let other = stock(folder);
+        for round in 0..4 {
+            for (by, least) in [(&other, 1), (&first, 2)] {
+                by.execute("UPDATE t SET x = x + 1", []).expect("an update");
+                assert_eq!(number(by, "SELECT x FROM t"), 2 * round + least, "{policy}");
+            }
+        }
+        is_whole(&other);
+    }
 }
 
 pub(crate) fn with_a_wal(folder: &Path, _longer: &Longer) {
