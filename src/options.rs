@@ -494,22 +494,6 @@ impl<L, H> Options<L, H> {
         self.settings.relogs = on;
         self
     }
-
-    /// Open: whether everything that recovery finds is written home before open returns. Off by
-    /// default: opening is fast, and the journal stays as it is.
-    #[must_use]
-    pub const fn drain_on_open(mut self, on: bool) -> Self {
-        self.settings.drain_on_open = on;
-        self
-    }
-
-    /// Whether [`Journal::close`](crate::Journal::close) leaves the blocks in the lanes instead of
-    /// writing them home. Off by default.
-    #[must_use]
-    pub const fn keep_on_close(mut self, on: bool) -> Self {
-        self.settings.keep_on_close = on;
-        self
-    }
 }
 
 impl<L, H: Clone> Options<L, H> {
@@ -797,6 +781,6 @@ pub struct Plan {
     pub(crate) share_frames: usize,
 }
 
-mod resizes;
+mod opening;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Whether an open lets the store become larger or smaller.
+//! What an open does beside the usual, and what a close leaves.
 
 use super::Options;
 
@@ -47,6 +47,22 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn resizes(mut self, on: bool) -> Self {
         self.settings.resizes = on;
+        self
+    }
+
+    /// Open: whether everything that recovery finds is written home before open returns. Off by
+    /// default: opening is fast, and the journal stays as it is.
+    #[must_use]
+    pub const fn drain_on_open(mut self, on: bool) -> Self {
+        self.settings.drain_on_open = on;
+        self
+    }
+
+    /// Whether [`Journal::close`](crate::Journal::close) leaves the blocks in the lanes instead of
+    /// writing them home. Off by default.
+    #[must_use]
+    pub const fn keep_on_close(mut self, on: bool) -> Self {
+        self.settings.keep_on_close = on;
         self
     }
 }
