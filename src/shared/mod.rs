@@ -2,7 +2,7 @@
 //!
 //! | part | behind | which thread takes it |
 //! |---|---|---|
-//! | a block | [`block_locks`]: a word, or the map | a transaction, from first touch until durable |
+//! | a block | [`block_locks`]: a word, or the map | a transaction: from first touch till durable |
 //! | that map | a mutex | any that locks a block or looks at it, with nothing under it |
 //! | a lane | a [`StoreLock`] each | one that stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | any, for a moment or for a short record |
