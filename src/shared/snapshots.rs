@@ -63,7 +63,8 @@ impl Snapshots {
     /// Whether any is kept.
     #[inline(always)]
     pub(crate) fn are_kept(&self) -> bool {
-        self.kept.load(Ordering::Relaxed) > 0
+        // Pairs with the swap in `end_all`.
+        self.kept.load(Ordering::Acquire) > 0
     }
 
     /// Whether an upkeep has ended one.
@@ -77,8 +78,10 @@ impl Snapshots {
             return;
         }
         let mut begun = self.lock();
-        begun.ended += self.kept.swap(0, Ordering::SeqCst) as u64;
+        // In this order: a commit that finds none kept forgets what they see, and a reader that
+        // finds it forgotten has to find its snapshot ended.
         self.ended_below.store(begun.next, Ordering::Release);
+        begun.ended += self.kept.swap(0, Ordering::SeqCst) as u64;
     }
 
     /// Lets go what one has kept.

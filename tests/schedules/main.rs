@@ -312,6 +312,11 @@ where
     });
 }
 
+#[test]
+fn a_snapshot_of_whole_blocks_shows_one_state() {
+    snapshots_show_one_state("snapshots", options);
+}
+
 /// Fewer slots than versions: what is in them goes home, and slots are written again.
 #[test]
 fn a_snapshot_of_slots_shows_one_state() {
