@@ -408,9 +408,7 @@ fn an_append_of_a_known_block_reserves_room_for_its_image() {
                 // The committing batch has the block, or its record is in the index.
                 true => gather(&journal, number, 1),
                 false => {
-                    _ = journal
-                        .transact(|tx| tx.write(block(number), &[1; BLOCK]))
-                        .expect("commits")
+                    journal.transact(|tx| tx.write(block(number), &[1; BLOCK])).expect("commits");
                 }
             }
         }
