@@ -143,7 +143,8 @@ impl Mount {
     /// transaction is written home before its lock is given back, the locks are the host's, and
     /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
     /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
-    /// transaction goes home leaves the file in pieces.
+    /// transaction goes home leaves the file in pieces. So may a disk that is full then. The
+    /// journal keeps nothing that it has read, whatever [`options`](Self::options) say of a cache.
     #[must_use]
     pub const fn shared(self) -> Self {
         let mut shared = self.anonymous();

@@ -6,3 +6,4 @@
 mod calls;
 mod crash;
 mod database;
+mod disk;

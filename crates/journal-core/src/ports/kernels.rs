@@ -38,7 +38,7 @@ pub trait Kernels {
     #[inline]
     #[must_use]
     fn crc64_of_patched(&self, check: u64, old: &[u8], new: &[u8], behind: usize) -> u64 {
-        // A check is linear but for the two inversions around it, which cancel each other here.
+        // A check is linear, except for two inversions around it. They cancel each other here.
         let difference = self.crc64(u64::MAX, old) ^ self.crc64(u64::MAX, new);
         check ^ self.crc64_moved_on(difference, behind)
     }

@@ -4,12 +4,9 @@ use std::sync::Arc;
 use std::thread;
 
 use block_files::{BlockFile, BlockFiles, Error};
-use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
-};
-use sim_disk::SimDisk;
 
 use crate::calls::{journal, reopened, store, world};
+use crate::disk::Forgets;
 
 fn content(file: &BlockFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len().expect("it is there") as usize + 5];
@@ -277,40 +274,6 @@ fn a_trim_gives_space_back() -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-/// A disk whose syncs fail.
-struct Unsynced(SimDisk);
-
-impl BlockDevice for Unsynced {
-    fn facts(&self) -> DeviceFacts {
-        self.0.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.0.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.0.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(first, from)
-    }
-
-    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
-        self.0.discard(first, blocks)
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        let kind = DeviceErrorKind::Io { os: None };
-        Err(DeviceError::new(DeviceOperation::Sync, kind, BlockNumber(0)))
-    }
-}
-
 /// What is written to a free block later may build on what it holds, and a power loss may give it
 /// back what it held.
 #[test]
@@ -320,7 +283,7 @@ fn no_file_is_changed_behind_a_trim_that_is_not_durable() -> Result<(), Error> {
     files.create("a")?.write_at(0, &[1; 900])?;
     let other = files.create("b")?;
     files.remove("a")?;
-    let trimmed = files.trim(&mut Unsynced(world.disk(0)));
+    let trimmed = files.trim(&mut Forgets { disk: world.disk(0), fails: true });
     assert!(matches!(trimmed, Err(Error::Journal(nvm_journal::Error::Device(_)))), "{trimmed:?}");
     assert_eq!(other.write_at(0, &[2; 900]), Err(Error::Closed));
     Ok(())

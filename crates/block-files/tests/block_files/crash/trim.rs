@@ -3,49 +3,16 @@
 use std::sync::Arc;
 
 use block_files::BlockFiles;
-use nvm_journal::ports::{BlockDevice, DeviceError, DeviceFacts};
-use nvm_journal::{BlockNumber, BlockSize, ByteDelta, Journal, On, Options};
+use nvm_journal::{ByteDelta, Journal, On, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{Image, SimDisk, SimPmem, World};
 
 use crate::crash::{media, said};
+use crate::disk::Forgets;
 
 const BLOCK: u32 = 128;
 
 type Deltas = Journal<ByteDelta, On<SimPmem, SimDisk>>;
-
-/// A disk whose discarded blocks are zero.
-struct Forgets(SimDisk);
-
-impl BlockDevice for Forgets {
-    fn facts(&self) -> DeviceFacts {
-        self.0.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.0.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.0.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(first, from)
-    }
-
-    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
-        self.0.write(first, &vec![0; blocks as usize * BLOCK as usize])
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.0.sync()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -82,7 +49,7 @@ impl Store for Trimmed {
         let journal = Journal::open(world.pmem(), world.disk(0), &Self::options());
         let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
         let files = BlockFiles::open(store).map_err(said)?;
-        Ok((files, Forgets(world.disk(0))))
+        Ok((files, Forgets { disk: world.disk(0), fails: false }))
     }
 
     fn apply(&self, (files, disk): &mut Self::Open, act: &Act) -> Result<Promise, String> {
