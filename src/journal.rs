@@ -449,7 +449,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// transaction cannot be committed: `Device`, `CannotPlace`.
     pub fn sync(&self) -> Result<(), Error> {
         self.shared().check_not_failed()?;
-        self.shared().commit_gathered()?;
+        self.shared().commit_batch()?;
         self.shared().make_deferred_durable(None)
     }
 
@@ -474,8 +474,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// ```
     #[must_use]
     pub fn is_durable(&self, committed: &Committed) -> bool {
-        let room = self.shared().lanes.get(usize::from(committed.lane.raw()));
-        room.is_some_and(|room| room.reach.is_durable(committed.sequence))
+        let lane = self.shared().lanes.get(usize::from(committed.lane.raw()));
+        lane.is_some_and(|lane| lane.reach.is_durable(committed.sequence))
     }
 
     /// Calls `tell` once: with `Ok` when what was committed is durable, and with `Failed` when it
@@ -549,7 +549,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// everything. `NoShield`, where a block needs a shield and there is none: that block stays,
     /// and all others are home. For what is gathered, those of [`sync`](Self::sync).
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.shared().commit_gathered()?;
+        self.shared().commit_batch()?;
         self.shared().checkpoint()
     }
 
@@ -560,7 +560,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         &self,
         mut each: impl FnMut(&CheckpointReport, u64) -> ControlFlow<()>,
     ) -> Result<CheckpointReport, Error> {
-        self.shared().commit_gathered()?;
+        self.shared().commit_batch()?;
         self.shared().checkpoint_each(&mut each)
     }
 
@@ -573,7 +573,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// # Errors
     /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
-        self.shared().commit_gathered()?;
+        self.shared().commit_batch()?;
         self.shared().checkpoint_rings()
     }
 
@@ -586,7 +586,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// lost: the next open finds it.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop_checkpointer();
-        self.shared().commit_gathered()?;
+        self.shared().commit_batch()?;
         let mut is_home = true;
         if !self.keep_on_close {
             is_home = self.checkpoint()?.unreadable == 0;
@@ -637,8 +637,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let shared = self.shared();
         let Geometry { lane_bytes, lane_slots, lane_log_blocks, .. } = self.plan.geometry;
         let mut stats = Stats { lane_bytes, lane_slots, lane_log_blocks, ..Stats::default() };
-        for room in &shared.lanes {
-            let state = shared.lock_lane(room)?;
+        for cell in &shared.lanes {
+            let state = shared.lock_lane(cell)?;
             let used_bytes = state.lane.capacity_bytes() - state.lane.free_bytes();
             let free_slots = state.lane.free_slots();
             let free_log_blocks = state.lane.free_log_blocks();

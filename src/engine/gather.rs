@@ -261,7 +261,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.bell.wake();
             return Ok(());
         }
-        self.commit_gathered()
+        self.commit_batch()
     }
 
     /// Turns the running transaction into the committing one. Returns whether there is no other one
@@ -284,7 +284,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Commits everything that is gathered by now, durably.
-    pub(crate) fn commit_gathered(&self) -> Result<(), Error> {
+    pub(crate) fn commit_batch(&self) -> Result<(), Error> {
         if !self.gathering.is_there.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -362,7 +362,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(after) = self.gathering.pacing.commit_after {
             let running = self.gathering.lock().running.since;
             if now.saturating_sub(running) >= after {
-                self.commit_gathered()?;
+                self.commit_batch()?;
             }
         }
         if !self.bell.has_thread() {

@@ -480,7 +480,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if work.is_out_of_time() {
             return Err(Error::OutOfTime);
         }
-        self.commit_gathered()?;
+        self.commit_batch()?;
         let could_be = |share: &Share| share.index.capacity() > share.reserved;
         if could_be(&*self.share(block)?) {
             self.make_room(|_| self.share(block).is_ok_and(|share| share.has_room()))?;
@@ -588,7 +588,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if work.is_out_of_time() {
             return if self.try_reserve(work, more) { Ok(()) } else { Err(Error::OutOfTime) };
         }
-        self.commit_gathered()?;
+        self.commit_batch()?;
         if self.try_reserve(work, more) {
             return Ok(());
         }

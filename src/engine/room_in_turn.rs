@@ -268,7 +268,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(true);
         }
         self.give_from_hands()?;
-        self.commit_gathered()?;
+        self.commit_batch()?;
         if self.grant(work)? {
             return Ok(true);
         }

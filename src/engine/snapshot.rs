@@ -20,7 +20,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Begins a snapshot of all that is committed, deferred or gathered by now.
     pub(crate) fn open_snapshot(&self) -> Result<Opened, Error> {
         self.check_not_failed()?;
-        self.commit_gathered()?;
+        self.commit_batch()?;
         // No step of an upkeep is under way when it begins, nor begins unseen.
         let upkeep = self.upkeep.lock_behind().map_err(|_| self.poisoned())?;
         let mut opened = self.snapshots.open();

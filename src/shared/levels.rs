@@ -11,7 +11,7 @@ use journal_core::policy::Thresholds;
 
 use crate::threads::sync::{AtomicU64, Ordering};
 
-/// The part of all room that is used up before reclaiming is tried again in vain.
+/// The part of all room that is used up before reclaiming is tried again, where it was in vain.
 const AGAIN_AFTER: u64 = 32;
 
 /// What the upkeep does.

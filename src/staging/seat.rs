@@ -38,7 +38,7 @@ pub(crate) struct Seat<D> {
     /// Transactions begun here. The count may wrap around: ages are of one seat each, and are
     /// compared while their transactions live.
     clock: u64,
-    /// The lane of its transactions, as long as they are durable.
+    /// The lane of its durable transactions.
     pub(crate) favourite: LaneNumber,
     device: D,
     pub(crate) staged: Staged,

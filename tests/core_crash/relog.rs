@@ -90,13 +90,15 @@ fn ends() -> Vec<Step> {
 
 #[test]
 fn programs_with_a_copy_survive_sampled_crashes() {
+    let sampled =
+        explorer().with_images_per_point_max(1 << 6).with_random_per_point(6).with_kills();
     for kind in [Kind::FullBlock, Kind::Words] {
         let mut total = Report::default();
         for beginning in beginnings() {
             for first in ends() {
                 let steps = [beginning.clone(), vec![Step::Relog(0, false), first]].concat();
                 let program = Program::new(kind, 2, steps);
-                total += explore(&explorer().with_kills(), &program);
+                total += explore(&sampled, &program);
             }
         }
         assert!(total.images > 10_000, "{kind:?}: {total}");

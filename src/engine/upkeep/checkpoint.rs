@@ -461,8 +461,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             rounds = Some(left - 1);
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
-                let room_of = self.lane(number);
-                if room_of.unreserved_log.left() >= self.levels.of(Stage::WriteHome).log_blocks {
+                let cell_of = self.lane(number);
+                if cell_of.unreserved_log.left() >= self.levels.of(Stage::WriteHome).log_blocks {
                     continue;
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;

@@ -1,4 +1,4 @@
-//! What every part of an open journal goes by, and nothing changes.
+//! What all parts of an open journal share, and none changes.
 
 use crate::commit::operation::Operation;
 use crate::format::geometry::Geometry;

@@ -240,13 +240,15 @@ impl RecordHeader {
     /// The header of a part, its check being zero, for commits, copies and intents alike.
     ///
     /// What is derived is derived here. Every other value comes from the maker of the record, in
-    /// [`HeaderFields`]: `space/lane.rs`, `home/shield.rs` and `reclaim/relog.rs`.
+    /// [`HeaderFields`]: `space/part.rs`, `home/shield.rs` and `reclaim/relog.rs`.
     #[inline(always)]
     pub(crate) fn of(fields: &HeaderFields<'_>) -> Self {
         const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };
-        let &HeaderFields { kind, part, is_last, is_noted, lines, frames, names, lane, .. } =
-            fields;
-        let &HeaderFields { position, sequence, durable_to, stamp, identity, .. } = fields;
+        #[rustfmt::skip]
+        let &HeaderFields {
+            kind, part, is_last, is_noted, lines, frames, names, lane,
+            position, sequence, durable_to, stamp, identity,
+        } = fields;
         Self {
             check: U32::ZERO,
             kind: kind as u8,
@@ -267,12 +269,16 @@ impl RecordHeader {
 
     #[inline]
     pub(crate) fn words(self) -> [u64; 8] {
-        let Self { check, kind, flags, part, lines, frames, names, lane, .. } = self;
+        // All fields are named, so that a new one does not compile before it is stored.
+        #[rustfmt::skip]
+        let Self {
+            check, kind, flags, part, lines, frames, names, lane,
+            position, sequence, epoch, generation, watermark, stamp,
+        } = self;
         let (check, part) = (u64::from(check.get()), u64::from(part.get()));
         let first = check | u64::from(kind) << 32 | u64::from(flags) << 40 | part << 48;
         let (frames, names) = (u64::from(frames.get()), u64::from(names));
         let second = u64::from(lines.get()) | frames << 32 | names << 48 | u64::from(lane) << 56;
-        let Self { position, sequence, epoch, generation, watermark, stamp, .. } = self;
         let [position, sequence] = [position.get(), sequence.get()];
         let [epoch, generation] = [epoch.get(), generation.get()];
         [first, second, position, sequence, epoch, generation, watermark.get(), stamp.get()]

@@ -19,10 +19,10 @@ pub struct CheckpointReport {
     pub freed_bytes: u64,
     /// Slots that became free.
     pub freed_slots: u64,
-    /// Blocks that were left out because their content cannot be read: rot in the disk-side log, a
-    /// payload that does not apply, memory that is gone. A read says which. Nothing of them is lost
-    /// that was there. Their frames, and what lies behind those in their lanes, take space. It
-    /// comes free once the blocks are written anew, whole, or discarded.
+    /// Blocks that were left out because their content cannot be read. A read of one says why, and
+    /// `reclaim/unreadable.rs` lists the reasons. Nothing of them is lost that was there. Their
+    /// frames, and what lies behind those in their lanes, take space. It comes free once the
+    /// blocks are written anew, whole, or discarded.
     pub unreadable: u64,
 }
 

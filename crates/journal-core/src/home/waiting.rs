@@ -95,7 +95,7 @@ mod tests {
     /// Passes over some blocks until all have waited: they come in order, each once.
     #[test]
     fn all_blocks_wait_in_order_however_little_memory_there_is() {
-        let (rooms, counts) = if cfg!(miri) { (5, 9) } else { (20, 40) };
+        let (rooms, counts) = if cfg!(miri) { (4, 5) } else { (20, 40) };
         for room in 1..rooms {
             for count in 0..counts {
                 let blocks: Vec<_> = (0..count).map(|at| BlockNumber(at * 7 % 41)).collect();

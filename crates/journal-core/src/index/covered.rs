@@ -310,7 +310,7 @@ mod tests {
     }
 
     /// Miri is slow, and each frame is looked up in all lists.
-    const FRAMES: usize = if cfg!(miri) { 20 } else { 60 };
+    const FRAMES: usize = if cfg!(miri) { 8 } else { 60 };
 
     proptest! {
         #[test]

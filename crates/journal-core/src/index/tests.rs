@@ -50,7 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0_u64..2).prop_map(Step::RemoveWhere),
         1 => Just(Step::Clear),
     ];
-    prop::collection::vec(step, 0..if cfg!(miri) { 40 } else { 120 })
+    prop::collection::vec(step, 0..if cfg!(miri) { 12 } else { 120 })
 }
 
 /// Goes through the steps with room for a number of frames, of a number of blocks, which lie a

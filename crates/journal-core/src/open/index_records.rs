@@ -35,7 +35,7 @@ macro_rules! reader {
     };
 }
 
-/// How many frames there are is found out when nothing else does.
+/// Frames are counted only where the index stays too small for them.
 const FULL: OpenError = OpenError::IndexFull { frames_needed: 0 };
 
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
@@ -183,7 +183,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         Ok(Stamp(header.stamp.get()))
     }
 
-    /// Indexes the record at `position`; returns where the next one begins.
+    /// Indexes the record at lane offset `record`. Returns where the next one begins.
     fn index_record(
         &mut self,
         indexes: &mut impl Indexes,

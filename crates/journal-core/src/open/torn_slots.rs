@@ -108,7 +108,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         Ok(Some(FrameAt::of_entry(self.geometry, slot, &entry)))
     }
 
-    /// Drops what names torn slots; the scan's ends of lanes are as if it had never been stored.
+    /// Drops records that name torn slots. The lanes then end as if those had never been stored.
     pub(crate) fn resolve(
         &mut self,
         indexes: &mut impl Indexes,

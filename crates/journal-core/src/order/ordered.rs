@@ -500,7 +500,7 @@ pub trait Hook {
         self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
     }
 
-    /// Every write comes by here: [`write`](Self::write) passes on a piece that is the whole.
+    /// [`write`](Self::write) comes by here with a piece that is the whole.
     ///
     /// At a [`SiteKind::Write`](crate::order::site::SiteKind::Write) site, for a piece of
     /// `whole_bytes` that go out before one fence: a short piece goes the way of the whole. Storing

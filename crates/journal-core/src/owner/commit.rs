@@ -1,4 +1,6 @@
-//! Commits of the one owner.
+//! Commits of the one owner that carry a note, its active slots, and why a commit finds no space.
+//!
+//! A plain commit is in `owner/journal.rs`.
 
 use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;

@@ -33,7 +33,7 @@ use crate::ports::policy::Policy;
 use crate::space::slots::Folded;
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
-/// InPlaces of the indexes that one step looks at for superseded versions.
+/// Places of the indexes that one step looks at for superseded versions.
 const PLACES: usize = 1 << 12;
 
 /// Which versions are given back.
@@ -104,7 +104,7 @@ trait Candidates: Copy {
     ) -> usize;
 }
 
-/// InPlaces of all indexes, before the `stop`-th.
+/// Places of all indexes, before the `stop`-th.
 #[derive(Clone, Copy, Debug)]
 struct InPlaces {
     next: usize,

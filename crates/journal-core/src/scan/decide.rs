@@ -1,6 +1,8 @@
 //! The recovery table: what becomes of the record that a lane should hold next.
 //!
-//! The scan asks about one place after the other, in sequence. A place holds a *whole* record if
+//! The walk of a lane accepts records while the rows R2 and R3 hold (`scan/walk.rs`). The scan then
+//! asks this table about the place where the walk ended. Tests ask it about every place. A place
+//! holds a *whole* record if
 //! header and check are right and its position and sequence are the expected ones.
 //!
 //! | row | whole | later superblock | rotten word | below the note | epoch | covered | slots | so |

@@ -69,7 +69,7 @@ pub struct LaneExamination {
     pub next_sequence: Sequence,
     /// Whole records that count.
     pub records: u64,
-    /// Of them, those that nothing says are durable: an open would make them so.
+    /// Of them, those stored since the open before. An open would make them durable.
     pub found: u64,
     /// The row of the recovery table by which the lane ends.
     pub row: Row,

@@ -6,7 +6,7 @@ use crate::format::record::{RecordHeader, RecordKind, SHIELD_LANE};
 use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
-use crate::scan::reader::{Bounds, Reader};
+use crate::scan::reader::{PartBounds, Reader};
 use crate::space::ring::RingOf;
 
 /// The intent in a shield area, if there is a whole one: its header, and how long its front is,
@@ -22,7 +22,7 @@ pub(crate) fn load(
     let lane = SHIELD_LANE;
     let mut reader =
         Reader { ring: area, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
-    let bounds = Bounds { end: area.bytes(), device_blocks };
+    let bounds = PartBounds { end: area.bytes(), device_blocks };
     let Some(part) = reader.part(0, identity.seeds.record, bounds)? else { return Ok(None) };
     let header = *part.header;
     if header.record_kind() != Some(RecordKind::Intent) {

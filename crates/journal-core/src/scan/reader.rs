@@ -39,14 +39,14 @@ pub(crate) struct CheckedPart<'a> {
 
 /// Where a valid part has to stay.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct PartBounds {
     /// The lane offset that it ends at or before.
     pub(crate) end: u64,
     /// How many blocks the device has: its frames are of those.
     pub(crate) device_blocks: u64,
 }
 
-impl Bounds {
+impl PartBounds {
     /// Whether the part at `position` ends at or before the end. A part that is right except for
     /// that, and cannot be read, is an error all the same: nobody knows what it was.
     #[inline(always)]
@@ -99,7 +99,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         header: &RecordHeader,
     ) -> Result<(&'a [u8], &'a [u8]), MediumError> {
         match header.names_bytes() {
-            // Not even nothing is read from behind a header without any.
+            // Even an empty read could touch a lost line.
             0 => Ok((&[], &[])),
             bytes => self.slices(position.saturating_add(LINE), bytes),
         }
@@ -275,7 +275,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         &mut self,
         position: u64,
         seed: u64,
-        bounds: Bounds,
+        bounds: PartBounds,
     ) -> Result<Option<CheckedPart<'a>>, MediumError> {
         let place = self.near_place(position);
         let near = self.all.and_then(|all| all.get(place..));
@@ -299,7 +299,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         &mut self,
         position: u64,
         seed: u64,
-        bounds: Bounds,
+        bounds: PartBounds,
     ) -> Result<Option<CheckedPart<'a>>, MediumError> {
         let Some(header) = self.placed_at(position)? else { return Ok(None) };
         let is_evidence = self.is_evidence(position, header)?;
@@ -325,7 +325,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         near: &[u8],
         total: usize,
         seed: u64,
-        bounds: Bounds,
+        bounds: PartBounds,
     ) -> Option<u64> {
         let part = near.get(..total)?;
         let front = Front::parse(self.geometry, part)?;
@@ -363,7 +363,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         header: &RecordHeader,
         seed: u64,
-        bounds: Bounds,
+        bounds: PartBounds,
     ) -> Result<Option<u64>, MediumError> {
         let Self { ring, lane, geometry, kernels, .. } = *self;
         let Some(front) = self.scattered_front(position, header)? else { return Ok(None) };
@@ -387,7 +387,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         &mut self,
         position: u64,
         sequence: Sequence,
-        bounds: Bounds,
+        bounds: PartBounds,
     ) -> Result<Option<Record<'a>>, MediumError> {
         // Not even read: behind a tail word nothing matters, not even whether it can be read.
         if position >= bounds.end {
@@ -420,7 +420,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         &mut self,
         position: u64,
         sequence: Sequence,
-        bounds: Bounds,
+        bounds: PartBounds,
         mut part: CheckedPart<'a>,
     ) -> Result<Option<Record<'a>>, MediumError> {
         let (first, mut at, mut index) = (part.header, position, 0_u16);
@@ -446,7 +446,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
 /// Whether the frames of a front are of blocks, and in slots of the lane, that there are.
 #[inline(always)]
-fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: Bounds) -> bool {
+fn is_in(front: &Front<'_>, geometry: &Geometry, lane: LaneNumber, bounds: PartBounds) -> bool {
     let is_named = |frame: Frame| {
         frame.slot(front.bytes).is_none_or(|named| {
             let slot = SlotNumber(named.slot.get());

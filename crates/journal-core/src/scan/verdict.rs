@@ -21,7 +21,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Of the lane's records, those that are not known durable.
+    /// How many of the lane's records were stored since the open before.
     pub(crate) fn found(&self) -> u64 {
         let known = self.start.epoch_first.raw().max(self.start.head_sequence.raw());
         self.walked.next_sequence.raw().saturating_sub(known)

@@ -1,8 +1,8 @@
 //! Walking a lane: how far its records go, and what their headers prove.
 //!
-//! The walk goes from the head from record to record until one is not whole. Behind it, every line
-//! up to one ring length above the head is looked at for headers. Those are evidence (watermarks,
-//! names, generations), and never replayed.
+//! The walk goes from the head from record to record until one is not whole. Unless the journal was
+//! closed, it then looks for headers in every line up to one ring length above the head. Those are
+//! evidence (watermarks, names, generations), and never replayed.
 
 use core::mem::offset_of;
 
@@ -12,7 +12,7 @@ use crate::order::source::Source;
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::scan::decide::RecordEpoch;
-use crate::scan::reader::{Bounds, LINE, Reader, readable};
+use crate::scan::reader::{LINE, PartBounds, Reader, readable};
 use crate::space::superblocks::LaneStart;
 use crate::space::tail_word::LaneEnd;
 use crate::units::{Epoch, Generation, LANES_MAX, LINE_BYTES, LaneNumber, Sequence, Stamp};
@@ -48,7 +48,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             // Without knowing where the lane ends none of it counts. Evidence does all the same.
             LaneEnd::Rotten => start.head,
         };
-        let bounds = Bounds { end: limit, device_blocks };
+        let bounds = PartBounds { end: limit, device_blocks };
         if self.ring.keeps(Rule::Notes) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }

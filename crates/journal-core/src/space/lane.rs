@@ -146,7 +146,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.slots.as_ref().map_or(Stored::NOTHING, Slots::stored)
     }
 
-    /// What it has beside its ring.
+    /// Adds the tail word and the slots.
     pub(crate) fn with(
         self,
         tail_word: Option<TailWord<P, H>>,

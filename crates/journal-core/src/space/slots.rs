@@ -12,8 +12,8 @@
 //! S3. A slot is free for other blocks when no entry names it and no frame needs it, durably.
 //!
 //! **Crash**: a slot that was being written holds anything; the record that names it then is torn
-//! as well, or its content's check says so. An entry that was being written is void: the frame that
-//! it was made of is still there.
+//! as well, or its content's check says so. An entry that was being written is void or torn. The
+//! frame that it was made of is still there, and an open voids what is torn.
 
 use zerocopy::IntoBytes;
 
@@ -46,7 +46,7 @@ crate::sites! {
         SPILLED: Store = "slot.spilled";
         SPILLED_FLUSH: Flush = "slot.spilled.flush";
         SPILLED_FENCE: Fence = "slot.spilled.fence";
-        /// A crash before the fence leaves the entry void, or whole.
+        /// A crash before the fence leaves the entry void, torn or whole.
         ENTRY: Write = "slot.entry";
         ENTRY_FENCE: Fence = "slot.entry.fence";
         /// A crash after leaves the entry as it was, or void.
