@@ -122,7 +122,7 @@ fn the_superblock_notes_what_an_open_has_made_durable() {
     let program = Program::new(Kind::FullBlock, 1, vec![write(0, 0), Step::Reopen]);
     let program = Program { may_report_rot: true, ..program };
     let explorer = explorer().with_damage(rot_noted_record::<1>);
-    needs(Rule::Notes, &explorer, &program);
+    needs(Rule::Marks, &explorer, &program);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use journal_core::geometry::{LANES_MAX, SHIELD_BLOCKS_MAX, SLOTS_MAX, UNIT_BYTES
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
 use journal_core::slot::{SlotEntry, SlotFrame};
 use journal_core::superblock::{
-    DISK_LOG, FORMAT_VERSION, KeptNote, LaneNote, MAGIC, NOTES, SLOTS, SuperblockHeader,
+    DISK_LOG, FORMAT_VERSION, KeptNote, LaneMark, MAGIC, NOTES, SLOTS, SuperblockHeader,
     TAIL_POINTER, superblock_bytes,
 };
 use journal_core::{LINE_BYTES, Protocol, WORD_BYTES};
@@ -58,7 +58,7 @@ fn structures() -> [(&'static str, Layout); 8] {
                 closed,
             }),
         ),
-        ("LaneNote", fields!(LaneNote { head, head_sequence, epoch_first, durable_to })),
+        ("LaneMark", fields!(LaneMark { head, head_sequence, epoch_first, durable_to })),
         ("KeptNote", fields!(KeptNote { stamp, note, check })),
         (
             "RecordHeader",

@@ -258,7 +258,7 @@ fn describe(shape: Shape, image: &Image, at: usize) -> String {
         }
         if inside < found.copy_bytes as usize - 8 {
             let (note, at) = ((inside - BOOK.head.len()) / 32, (inside - BOOK.head.len()) % 32);
-            return format!("superblock at {copy}: lane {note}: {}", named(&BOOK.note, at));
+            return format!("superblock at {copy}: lane {note}: {}", named(&BOOK.mark, at));
         }
         if inside < found.copy_bytes as usize {
             return format!("superblock at {copy}: check");

@@ -21,7 +21,7 @@ fn image() -> Image {
 /// Puts a number into a field of both copies of the superblock and makes their checks right.
 fn put(image: &mut Image, copies: &[usize], name: &str, value: u64) {
     let field = BOOK.head.field(name);
-    let len = BOOK.head.len() + 2 * BOOK.note.len();
+    let len = BOOK.head.len() + 2 * BOOK.mark.len();
     for at in copies {
         let copy = &mut image.pmem_mut()[*at..at + len + 8];
         copy[field.at..field.at + field.len].copy_from_slice(&value.to_le_bytes()[..field.len]);

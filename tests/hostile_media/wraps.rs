@@ -44,7 +44,7 @@ fn forged(before_end: u64, worth: Worth, named: u64) -> Image {
     let mut image = shape.format();
     let span = image.pmem_mut();
     let at = shape.lane_bytes - 64 * before_end;
-    let head = BOOK.note.field("head");
+    let head = BOOK.mark.field("head");
     for copy in [0, shape.unit_bytes as usize] {
         let place = copy + BOOK.head.len() + head.at;
         span[place..place + head.len].copy_from_slice(&at.to_le_bytes());

@@ -111,7 +111,7 @@ fn a_name_tells_rot_at_the_end_of_another_lane() {
 fn a_close_that_keeps_notes_what_is_durable() {
     let program = Program::new(Logged::Whole, 1, vec![write(0, 0), Step::Close]);
     let program = Program { may_report_rot: true, keep_on_close: true, ..program };
-    needs(Rule::Notes, &explorer().with_damage(rot_first_record::<2>), &program);
+    needs(Rule::Marks, &explorer().with_damage(rot_first_record::<2>), &program);
 }
 
 /// Puts the superblock back to before the last head advance, in both copies, with right checks.

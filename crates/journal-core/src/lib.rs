@@ -66,7 +66,7 @@ pub mod slot {
 /// What recovery believes before it has read a single record.
 pub mod superblock {
     pub use crate::format::superblock::{
-        DISK_LOG, FORMAT_VERSION, KeptNote, LaneNote, MAGIC, NOTES, SLOTS, SuperblockHeader,
+        DISK_LOG, FORMAT_VERSION, KeptNote, LaneMark, MAGIC, NOTES, SLOTS, SuperblockHeader,
         TAIL_POINTER, VOID_MAGIC, superblock_bytes,
     };
     pub use crate::space::superblocks::{Superblock, SuperblockError};

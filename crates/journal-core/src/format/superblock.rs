@@ -83,7 +83,7 @@ pub struct SuperblockHeader {
     Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, PartialEq,
 )]
 #[repr(C)]
-pub struct LaneNote {
+pub struct LaneMark {
     /// Lane offset of the first live record.
     pub head: U64,
     /// Its sequence.
@@ -106,7 +106,7 @@ pub struct KeptNote {
     pub check: U64,
 }
 
-const _: () = assert!(size_of::<SuperblockHeader>() == 128 && size_of::<LaneNote>() == 32);
+const _: () = assert!(size_of::<SuperblockHeader>() == 128 && size_of::<LaneMark>() == 32);
 const _: () = assert!(size_of::<KeptNote>() == 32);
 
 pub(crate) const CHECK_BYTES: usize = 8;
@@ -115,6 +115,6 @@ pub(crate) const CHECK_BYTES: usize = 8;
 #[must_use]
 pub const fn superblock_bytes(lanes: u16) -> usize {
     size_of::<SuperblockHeader>()
-        .saturating_add((lanes as usize).saturating_mul(size_of::<LaneNote>()))
+        .saturating_add((lanes as usize).saturating_mul(size_of::<LaneMark>()))
         .saturating_add(CHECK_BYTES)
 }

@@ -184,8 +184,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         let snapshot = self.snapshot(common, lanes, true)?;
         let mut superblock = self.superblock.clone();
-        for (note, bound) in superblock.notes_mut().iter_mut().zip(snapshot.bounds) {
-            note.durable_to = bound.raw().into();
+        for (mark, bound) in superblock.marks_mut().iter_mut().zip(snapshot.bounds) {
+            mark.durable_to = bound.raw().into();
         }
         self.store_superblock(common, lanes, superblock, &snapshot, true)
     }
@@ -638,12 +638,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut superblock = self.superblock.clone();
         let mut moved = false;
         let places = records.iter().zip(snapshot.bounds);
-        for (note, ((sequence, head), durable_to)) in superblock.notes_mut().iter_mut().zip(places)
+        for (mark, ((sequence, head), durable_to)) in superblock.marks_mut().iter_mut().zip(places)
         {
-            moved |= *head != note.head.get();
-            note.head = (*head).into();
-            note.head_sequence = sequence.raw().into();
-            note.durable_to = durable_to.raw().into();
+            moved |= *head != mark.head.get();
+            mark.head = (*head).into();
+            mark.head_sequence = sequence.raw().into();
+            mark.durable_to = durable_to.raw().into();
             if moved && !self.keeps(Rule::HeadsTogether) {
                 break;
             }
@@ -665,10 +665,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
     ) -> Result<u64, JournalError> {
         let mut bytes = 0_u64;
-        for (number, note) in (0..common.geometry.lanes).zip(self.superblock.notes()) {
+        for (number, mark) in (0..common.geometry.lanes).zip(self.superblock.marks()) {
             bytes = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
-                let freed = note.head.get().saturating_sub(lane.head);
-                lane.head = note.head.get();
+                let freed = mark.head.get().saturating_sub(lane.head);
+                lane.head = mark.head.get();
                 bytes.saturating_add(freed)
             })?;
         }

@@ -257,8 +257,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// The first record that each lane keeps: where its head is.
     fn heads(&self) -> Records {
         let mut heads = [(Sequence(0), 0); LANES_MAX as usize];
-        for (note, head) in self.superblock.notes().iter().zip(heads.iter_mut()) {
-            *head = (Sequence(note.head_sequence.get()), note.head.get());
+        for (mark, head) in self.superblock.marks().iter().zip(heads.iter_mut()) {
+            *head = (Sequence(mark.head_sequence.get()), mark.head.get());
         }
         heads
     }

@@ -391,8 +391,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let stamp = found.max(superblock.stamp_floor());
         superblock.header.stamp_floor = stamp.raw().into();
         let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
-        for ((lane, walked), note) in
-            lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.notes_mut())
+        for ((lane, walked), mark) in
+            lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.marks_mut())
         {
             let next: Sequence = walked.next_sequence;
             lane.tail = walked.tail;
@@ -400,8 +400,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
             lane.next_sequence = next;
             lane.durable_to = next;
             lane.last_stamp = stamp;
-            note.epoch_first = next.raw().into();
-            note.durable_to = next.raw().into();
+            mark.epoch_first = next.raw().into();
+            mark.durable_to = next.raw().into();
         }
     }
 }
@@ -486,8 +486,8 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     let (rings, rest) = rest.split_at(Offset(rings))?;
     let (mut entries, mut data) = rest.split_at(Offset(entries))?;
     let (mut tails, mut rings) = (tails, rings);
-    let notes = superblock.notes().iter().map(crate::space::superblocks::LaneStart::from);
-    for ((number, start), slot) in (0..geometry.lanes).zip(notes).zip(slots) {
+    let marks = superblock.marks().iter().map(crate::space::superblocks::LaneStart::from);
+    for ((number, start), slot) in (0..geometry.lanes).zip(marks).zip(slots) {
         let (region, behind) = rings.split_at(Offset(geometry.lane_bytes))?;
         rings = behind;
         let (of_lane, behind) = entries.split_at(Offset(geometry.entries_bytes()))?;

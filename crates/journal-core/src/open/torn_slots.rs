@@ -281,7 +281,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
                 let frame = index.frame(id);
                 let is_held = frame.form == Form::Slot && !index.is_stale(id);
                 let Some(slot) = frame.slot().filter(|_| is_held) else { continue };
-                let noted = scanned.is_below_note(frame.lane, frame.sequence);
+                let noted = scanned.is_below_mark(frame.lane, frame.sequence);
                 if let Some((slots, _)) = self.of_lane(frame.lane).filter(|_| !noted) {
                     InFlight::join(&mut in_flight, slots.flush_found(slot));
                 }

@@ -27,8 +27,8 @@ pub enum Rule {
     Watermarks,
     /// A name proves a record of another lane durable.
     Names,
-    /// The superblock's notes prove records durable.
-    Notes,
+    /// The superblock's marks of the lanes prove records durable.
+    Marks,
     /// A record that names a later superblock than there is, is an error.
     LaterSuperblock,
     /// A format makes the journal that was there void before it changes anything else.
@@ -156,7 +156,7 @@ impl Rule {
         Self::OlderEpochVoid,
         Self::Watermarks,
         Self::Names,
-        Self::Notes,
+        Self::Marks,
         Self::LaterSuperblock,
         Self::VoidedFirst,
         Self::TwinsAlike,

@@ -5,7 +5,7 @@
 //! holds a *whole* record if
 //! header and check are right and its position and sequence are the expected ones.
 //!
-//! | row | whole | later superblock | rotten word | below the note | epoch | covered | slots | so |
+//! | row | whole | later superblock | rotten word | below the mark | epoch | covered | slots | so |
 //! |---|---|---|---|---|---|---|---|---|
 //! | R1 | any | yes | any | any | any | any | any | [`Row::SuperblockLost`] |
 //! | R9 | any | no | yes | any | any | any | any | [`Row::RottenTailWord`] |
@@ -13,7 +13,7 @@
 //! | R3 | yes | no | no | no | current | any | right | [`Row::Found`] |
 //! | R4 | yes | no | no | no | older | no | any | [`Row::Void`] |
 //! | R5 | yes | no | no | no | older | yes | any | [`Row::Overwritten`] |
-//! | R6 | no | no | no | yes | any | any | any | [`Row::RottenBelowNote`] |
+//! | R6 | no | no | no | yes | any | any | any | [`Row::RottenBelowMark`] |
 //! | R7 | no | no | no | no | any | yes | any | [`Row::RottenBelowEvidence`] |
 //! | R8 | no | no | no | no | any | no | any | [`Row::Tail`] |
 //! | R10 | yes | no | no | no | current | no | torn | [`Row::TornSlot`] |
@@ -63,7 +63,7 @@ pub(crate) struct Facts {
     /// The lane's tail word is not between its head and one ring length above, on a line.
     pub(crate) rotten_tail_word: bool,
     /// Its sequence is below the first of the current epoch.
-    pub(crate) below_note: bool,
+    pub(crate) below_mark: bool,
     /// Meaningful only for a whole record.
     pub(crate) epoch: RecordEpoch,
     /// A watermark, a name, the superblock or a tail word says that it was durable.
@@ -87,7 +87,7 @@ pub enum Row {
     /// R5: typed error.
     Overwritten,
     /// R6: typed error.
-    RottenBelowNote,
+    RottenBelowMark,
     /// R7: typed error.
     RottenBelowEvidence,
     /// R8: the lane ends here.
@@ -108,7 +108,7 @@ impl Row {
         Self::Found,
         Self::Void,
         Self::Overwritten,
-        Self::RottenBelowNote,
+        Self::RottenBelowMark,
         Self::RottenBelowEvidence,
         Self::Tail,
         Self::RottenTailWord,
@@ -126,16 +126,16 @@ pub(crate) const fn decide(facts: Facts) -> Row {
         return Row::RottenTailWord;
     }
     let is_older = matches!(facts.epoch, RecordEpoch::Older);
-    if facts.whole && facts.torn_slot && (facts.below_note || !is_older) {
-        let is_known = facts.below_note || facts.covered;
+    if facts.whole && facts.torn_slot && (facts.below_mark || !is_older) {
+        let is_known = facts.below_mark || facts.covered;
         return if is_known { Row::RottenSlot } else { Row::TornSlot };
     }
-    match (facts.whole, facts.below_note, facts.epoch, facts.covered) {
+    match (facts.whole, facts.below_mark, facts.epoch, facts.covered) {
         (true, true, _, _) => Row::KnownDurable,
         (true, false, RecordEpoch::Current, _) => Row::Found,
         (true, false, RecordEpoch::Older, false) => Row::Void,
         (true, false, RecordEpoch::Older, true) => Row::Overwritten,
-        (false, true, _, _) => Row::RottenBelowNote,
+        (false, true, _, _) => Row::RottenBelowMark,
         (false, false, _, true) => Row::RottenBelowEvidence,
         (false, false, _, false) => Row::Tail,
     }
@@ -169,7 +169,7 @@ mod tests {
             (yes, false, no, no, Some(Current), None, no, Row::Found),
             (yes, false, no, no, Some(Older), no, None, Row::Void),
             (yes, false, no, no, Some(Older), yes, None, Row::Overwritten),
-            (no, false, no, yes, None, None, None, Row::RottenBelowNote),
+            (no, false, no, yes, None, None, None, Row::RottenBelowMark),
             (no, false, no, no, None, yes, None, Row::RottenBelowEvidence),
             (no, false, no, no, None, no, None, Row::Tail),
             (yes, false, no, no, Some(Current), no, yes, Row::TornSlot),
@@ -186,7 +186,7 @@ mod tests {
                 whole: bit(0),
                 of_later_superblock: bit(1),
                 rotten_tail_word: bit(2),
-                below_note: bit(3),
+                below_mark: bit(3),
                 epoch: if bit(4) { RecordEpoch::Older } else { RecordEpoch::Current },
                 covered: bit(5),
                 torn_slot: bit(6),
@@ -205,7 +205,7 @@ mod tests {
                     is(line.0, facts.whole)
                         && line.1 == facts.of_later_superblock
                         && is(line.2, facts.rotten_tail_word)
-                        && is(line.3, facts.below_note)
+                        && is(line.3, facts.below_mark)
                         && line.4.is_none_or(|cell| cell == facts.epoch)
                         && is(line.5, facts.covered)
                         && is(line.6, facts.torn_slot)

@@ -156,8 +156,8 @@ impl Scanned {
     /// Nothing walked yet.
     pub(crate) fn of(superblock: &Superblock, geometry: &Geometry) -> Self {
         let mut starts = [LaneStart::from(&Default::default()); LANES_MAX as usize];
-        for (start, note) in starts.iter_mut().zip(superblock.notes()) {
-            *start = LaneStart { is_closed: superblock.is_closed(), ..LaneStart::from(note) };
+        for (start, mark) in starts.iter_mut().zip(superblock.marks()) {
+            *start = LaneStart { is_closed: superblock.is_closed(), ..LaneStart::from(mark) };
         }
         let (epoch, generation) = (superblock.epoch(), superblock.generation());
         Self {
@@ -202,7 +202,7 @@ impl Scanned {
     }
 
     /// Whether an earlier open has made a record durable.
-    pub(crate) fn is_below_note(&self, lane: LaneNumber, sequence: Sequence) -> bool {
+    pub(crate) fn is_below_mark(&self, lane: LaneNumber, sequence: Sequence) -> bool {
         let start = self.starts.get(usize::from(lane.raw()));
         start.is_some_and(|start| sequence < start.epoch_first)
     }
@@ -211,7 +211,7 @@ impl Scanned {
     pub(crate) fn is_known_durable(&self, lane: LaneNumber, sequence: Sequence) -> bool {
         let number = usize::from(lane.raw());
         let proven = self.evidence.durable_to.get(number).is_some_and(|to| sequence < *to);
-        self.is_below_note(lane, sequence) || proven || self.has_tail_words
+        self.is_below_mark(lane, sequence) || proven || self.has_tail_words
     }
 
     /// Ends a lane before a record that was accepted: a slot that it names is torn.

@@ -67,14 +67,14 @@ impl Scanned {
         let later = self.evidence.generation > superblock.generation()
             || self.evidence.epoch > superblock.epoch();
         let of_later_superblock = later && keeps(Rule::LaterSuperblock);
-        let keeps_notes = keeps(Rule::Notes);
+        let keeps_marks = keeps(Rule::Marks);
         let lanes = self.lanes().zip(&self.evidence.durable_to);
         (0..).zip(lanes).map(move |(number, ((start, walked), durable_to))| {
             let row = decide(Facts {
                 whole: walked.void_behind || walked.torn_slot,
                 of_later_superblock,
                 rotten_tail_word: walked.rotten_tail_word,
-                below_note: walked.next_sequence < start.epoch_first && keeps_notes,
+                below_mark: walked.next_sequence < start.epoch_first && keeps_marks,
                 epoch: if walked.torn_slot { RecordEpoch::Current } else { RecordEpoch::Older },
                 covered: walked.next_sequence < *durable_to || walked.is_below_tail_word,
                 torn_slot: walked.torn_slot,

@@ -49,7 +49,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             LaneEnd::Rotten => start.head,
         };
         let bounds = PartBounds { end: limit, device_blocks };
-        if self.ring.keeps(Rule::Notes) {
+        if self.ring.keeps(Rule::Marks) {
             evidence.durable(self.lane, start.epoch_first.raw().max(start.durable_to.raw()));
         }
         // 2. Records are accepted one by one, and what each proves is noted.
@@ -58,9 +58,9 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             (start.head, start.head_sequence, start.head);
         let mut void_behind = false;
         while let Some(record) = self.record(tail, next_sequence, bounds)? {
-            let below_note = next_sequence < start.epoch_first;
+            let below_mark = next_sequence < start.epoch_first;
             let is_older = self.epoch_of(record.header) == RecordEpoch::Older;
-            if !below_note && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
+            if !below_mark && is_older && self.ring.keeps(Rule::OlderEpochVoid) {
                 void_behind = true;
                 break;
             }
@@ -84,7 +84,7 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
             }
             tail = record.end;
             next_sequence = Sequence(next_sequence.raw().saturating_add(1));
-            if below_note {
+            if below_mark {
                 found_from = tail;
             }
         }

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::format::geometry::{Geometry, GeometryError, Protocol, UNIT_BYTES_MAX};
 use crate::format::record::Note;
 use crate::format::superblock::{
-    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, KeptNote, LaneNote, MAGIC, NOTES, SLOTS,
+    CHECK_BYTES, DISK_LOG, FORMAT_VERSION, KeptNote, LaneMark, MAGIC, NOTES, SLOTS,
     SuperblockHeader, TAIL_POINTER, VOID_MAGIC, superblock_bytes,
 };
 use crate::order::ordered::{Durable, Hook, Ordered};
@@ -70,7 +70,7 @@ const SUPERBLOCK_BYTES_MAX: usize =
 pub struct Superblock {
     /// The fixed part.
     pub header: SuperblockHeader,
-    notes: [LaneNote; LANES_MAX as usize],
+    marks: [LaneMark; LANES_MAX as usize],
     /// The newest note of a record, and the stamp of that. Kept only with the feature [`NOTES`].
     pub(crate) noted: Option<(Stamp, Note)>,
 }
@@ -159,24 +159,24 @@ impl Superblock {
             closed: mark_of_close(Generation(0)).into(),
         };
         // Sequences begin at 1, so that a header of zeroes is never the expected one.
-        let note = LaneNote {
+        let mark = LaneMark {
             head: 0.into(),
             head_sequence: 1.into(),
             epoch_first: 1.into(),
             durable_to: 1.into(),
         };
-        Self { header, notes: [note; LANES_MAX as usize], noted: None }
+        Self { header, marks: [mark; LANES_MAX as usize], noted: None }
     }
 
     /// What it says of each lane.
     #[must_use]
-    pub fn notes(&self) -> &[LaneNote] {
-        self.notes.get(..usize::from(self.header.lanes.get())).unwrap_or_default()
+    pub fn marks(&self) -> &[LaneMark] {
+        self.marks.get(..usize::from(self.header.lanes.get())).unwrap_or_default()
     }
 
     /// What it says of each lane, to be changed.
-    pub fn notes_mut(&mut self) -> &mut [LaneNote] {
-        self.notes.get_mut(..usize::from(self.header.lanes.get())).unwrap_or_default()
+    pub fn marks_mut(&mut self) -> &mut [LaneMark] {
+        self.marks.get_mut(..usize::from(self.header.lanes.get())).unwrap_or_default()
     }
 
     /// Whether records may have notes.
@@ -265,17 +265,17 @@ impl Superblock {
     fn check_counters(&self) -> Result<(), SuperblockError> {
         let header = &self.header;
         let of_header = [header.generation, header.epoch, header.stamp_floor, header.shield_floor];
-        let of_notes = self
-            .notes()
+        let of_lanes = self
+            .marks()
             .iter()
-            .flat_map(|note| [note.head, note.head_sequence, note.epoch_first, note.durable_to]);
+            .flat_map(|mark| [mark.head, mark.head_sequence, mark.epoch_first, mark.durable_to]);
         let in_range = |counter: U64| counter.get() < COUNTER_END;
-        let starts = |note: &LaneNote| {
-            note.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
-                && note.head_sequence.get() > 0
+        let starts = |mark: &LaneMark| {
+            mark.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
+                && mark.head_sequence.get() > 0
         };
         let sane =
-            of_header.into_iter().chain(of_notes).all(in_range) && self.notes().iter().all(starts);
+            of_header.into_iter().chain(of_lanes).all(in_range) && self.marks().iter().all(starts);
         let is_of_the_past = self.noted.is_none_or(|(stamp, _)| stamp <= self.stamp_floor());
         if sane && is_of_the_past { Ok(()) } else { Err(SuperblockError::Geometry) }
     }
@@ -286,9 +286,9 @@ impl Superblock {
         into: &'b mut [u8; SUPERBLOCK_BYTES_MAX],
     ) -> &'b [u8] {
         let len = superblock_bytes(self.header.lanes.get());
-        let notes = self.notes().iter().map(|note| note.as_bytes());
+        let marks = self.marks().iter().map(|mark| mark.as_bytes());
         let mut at = 0_usize;
-        for part in core::iter::once(self.header.as_bytes()).chain(notes) {
+        for part in core::iter::once(self.header.as_bytes()).chain(marks) {
             let end = at.saturating_add(part.len());
             if let Some(place) = into.get_mut(at..end) {
                 place.copy_from_slice(part);
@@ -344,8 +344,8 @@ impl Superblock {
         if unknown != 0 {
             return Err(SuperblockError::Features { unknown });
         }
-        let notes = [LaneNote::default(); LANES_MAX as usize];
-        let mut superblock = Self { header, notes, noted: None };
+        let marks = [LaneMark::default(); LANES_MAX as usize];
+        let mut superblock = Self { header, marks, noted: None };
         if superblock.has_notes() {
             let behind = Offset(at.raw().saturating_add(len as u64));
             let Some(kept) = readable(pmem.bytes(behind, size_of::<KeptNote>()))? else {
@@ -357,9 +357,9 @@ impl Superblock {
             let noted = (Stamp(stamp.get()), note.map(U64::get));
             superblock.noted = Some(noted).filter(|(stamp, _)| stamp.raw() > 0);
         }
-        let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneNote>());
-        for (note, part) in superblock.notes.iter_mut().zip(parts) {
-            *note = LaneNote::read_from_bytes(part).unwrap_or_default();
+        let parts = content.get(fixed..).unwrap_or_default().chunks_exact(size_of::<LaneMark>());
+        for (mark, part) in superblock.marks.iter_mut().zip(parts) {
+            *mark = LaneMark::read_from_bytes(part).unwrap_or_default();
         }
         superblock.geometry()?;
         if superblock.has_notes() {
@@ -621,13 +621,13 @@ pub(crate) struct LaneStart {
     pub(crate) is_closed: bool,
 }
 
-impl From<&LaneNote> for LaneStart {
-    fn from(note: &LaneNote) -> Self {
+impl From<&LaneMark> for LaneStart {
+    fn from(mark: &LaneMark) -> Self {
         Self {
-            head: note.head.get(),
-            head_sequence: Sequence(note.head_sequence.get()),
-            epoch_first: Sequence(note.epoch_first.get()),
-            durable_to: Sequence(note.durable_to.get()),
+            head: mark.head.get(),
+            head_sequence: Sequence(mark.head_sequence.get()),
+            epoch_first: Sequence(mark.epoch_first.get()),
+            durable_to: Sequence(mark.durable_to.get()),
             is_closed: false,
         }
     }

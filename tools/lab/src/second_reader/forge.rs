@@ -122,7 +122,7 @@ impl RingMut<'_> {
 /// Makes the check of a copy of the superblock right.
 pub fn seal_copy(span: &mut [u8], at: usize) {
     let lanes = BOOK.head.number(&span[at..], "lanes") as usize;
-    let len = BOOK.head.len() + lanes * BOOK.note.len();
+    let len = BOOK.head.len() + lanes * BOOK.mark.len();
     if let Some(copy) = span.get_mut(at..at + len + 8) {
         let check = crc64(0, &copy[..len]);
         copy[len..].copy_from_slice(&check.to_le_bytes());
@@ -170,7 +170,7 @@ pub fn targets(found: &Found) -> Vec<Target> {
             }));
         };
         add(0, &BOOK.head);
-        (0..found.lanes.len()).for_each(|lane| add(128 + 32 * lane, &BOOK.note));
+        (0..found.lanes.len()).for_each(|lane| add(128 + 32 * lane, &BOOK.mark));
     }
     for (lane, records) in found.lanes.iter().enumerate() {
         for (record, parts) in records.records.iter().enumerate() {
@@ -295,7 +295,7 @@ pub fn seal_span(span: &mut [u8]) {
     seal_copy(span, 0);
     let field = |name| BOOK.head.number(&head, name);
     let (lanes, unit) = (field("lanes"), field("unit_bytes"));
-    let notes_end = head_bytes as u64 + lanes * BOOK.note.len() as u64;
+    let notes_end = head_bytes as u64 + lanes * BOOK.mark.len() as u64;
     let can_be = (1..=BOOK.lanes_max).contains(&lanes)
         && unit >= notes_end + 8
         && field("block_bytes") <= 65536
@@ -305,8 +305,8 @@ pub fn seal_span(span: &mut [u8]) {
         return;
     }
     seal_copy(span, unit as usize);
-    let notes = span[head_bytes..notes_end as usize].chunks(BOOK.note.len());
-    let heads: Vec<u64> = notes.map(|note| BOOK.note.number(note, "head")).collect();
+    let notes = span[head_bytes..notes_end as usize].chunks(BOOK.mark.len());
+    let heads: Vec<u64> = notes.map(|note| BOOK.mark.number(note, "head")).collect();
     let id = head[BOOK.head.field("journal_id").at..][..16].to_vec();
     let (shield, lane_bytes) = (shield_bytes(&head) as usize, field("lane_bytes") as usize);
     if shield > 0 {

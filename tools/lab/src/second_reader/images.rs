@@ -106,7 +106,7 @@ impl Sample {
 
     /// Where a lane ends: behind its last record.
     fn end_of(lane: &Lane) -> u64 {
-        let head = BOOK.note.number(&lane.note, "head");
+        let head = BOOK.mark.number(&lane.note, "head");
         lane.records.last().map_or(head, |record| record.end())
     }
 
@@ -170,7 +170,7 @@ impl Lane {
 
     /// Below it, the superblock says, records were durable.
     fn covered(&self) -> u64 {
-        let field = |name| BOOK.note.number(&self.note, name);
+        let field = |name| BOOK.mark.number(&self.note, name);
         field("epoch_first").max(field("durable_to"))
     }
 }

@@ -88,7 +88,7 @@ pub fn value(document: &str, heading: &str, name: &str) -> u64 {
 /// Everything that the reader takes from the document.
 pub struct Book {
     pub head: Layout,
-    pub note: Layout,
+    pub mark: Layout,
     pub kept_note: Layout,
     pub header: Layout,
     pub name: Layout,
@@ -127,7 +127,7 @@ pub static BOOK: LazyLock<Book> = LazyLock::new(|| {
     let check = |name| value(FORMAT, "### Seeds", name);
     Book {
         head: layout(FORMAT, "SuperblockHeader"),
-        note: layout(FORMAT, "LaneNote"),
+        mark: layout(FORMAT, "LaneMark"),
         kept_note: layout(FORMAT, "KeptNote"),
         header: layout(FORMAT, "RecordHeader"),
         name: layout(FORMAT, "Name"),

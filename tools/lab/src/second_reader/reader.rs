@@ -73,7 +73,7 @@ fn copy(medium: &Medium<'_>, at: u64) -> Result<Result<Vec<u8>, bool>, Refusal> 
     if !(1..=BOOK.lanes_max).contains(&field("lanes")) {
         return Ok(Err(false));
     }
-    let content_bytes = head_bytes + field("lanes") * BOOK.note.len() as u64;
+    let content_bytes = head_bytes + field("lanes") * BOOK.mark.len() as u64;
     let Some(copy) = medium.read(at, content_bytes + 8) else { return Ok(Err(false)) };
     let (content, check) = copy.split_at(copy.len() - 8);
     if crc64(0, content) != little_endian(check) {
@@ -128,8 +128,8 @@ fn counters_are_sane(copy: &[u8]) -> bool {
     let counters = ["generation", "epoch", "stamp_floor", "shield_floor"];
     let mut counters = counters.into_iter().map(|name| BOOK.head.number(head, name));
     counters.all(|counter| counter < 1 << 62)
-        && notes.chunks(BOOK.note.len()).all(|note| {
-            let field = |name| BOOK.note.number(note, name);
+        && notes.chunks(BOOK.mark.len()).all(|note| {
+            let field = |name| BOOK.mark.number(note, name);
             let counters = ["head", "head_sequence", "epoch_first", "durable_to"];
             counters.into_iter().all(|name| field(name) < 1 << 62)
                 && field("head") % 64 == 0
@@ -434,14 +434,14 @@ struct End {
     /// Of the tail word: it cannot be, or the lane ends below it.
     contradicts_word: bool,
     whole_older: bool,
-    below_note: bool,
+    below_mark: bool,
 }
 
 impl End {
     /// The lane ends earlier than the walk: a slot is torn.
     fn end_before(&mut self, sequence: u64, has_word: bool, note: &[u8]) {
-        let below_note = sequence < BOOK.note.number(note, "epoch_first");
-        *self = Self { sequence, contradicts_word: has_word, whole_older: false, below_note };
+        let below_mark = sequence < BOOK.mark.number(note, "epoch_first");
+        *self = Self { sequence, contradicts_word: has_word, whole_older: false, below_mark };
     }
 }
 
@@ -458,7 +458,7 @@ fn walk(
     (epoch, is_closed): (u64, bool),
     evidence: &mut Evidence,
 ) -> Result<(Vec<Record>, End), Refusal> {
-    let field = |name| BOOK.note.number(note, name);
+    let field = |name| BOOK.mark.number(note, name);
     let (mut at, mut sequence) = (field("head"), field("head_sequence"));
     let end = at.saturating_add(parts.ring.bytes);
     // Before the first opening the words are not there.
@@ -495,8 +495,8 @@ fn walk(
         }
         at = at.saturating_add(BOOK.line as u64);
     }
-    let below_note = sequence < field("epoch_first");
-    Ok((records, End { sequence, contradicts_word, whole_older, below_note }))
+    let below_mark = sequence < field("epoch_first");
+    Ok((records, End { sequence, contradicts_word, whole_older, below_mark }))
 }
 
 /// Recovery of media with missing lines.
@@ -549,7 +549,7 @@ pub fn recover(
         covered_to: vec![0; usize::try_from(field("lanes")).expect("few")],
     };
     let (mut lanes, mut ends) = (Vec::new(), Vec::new());
-    for (number, note) in notes.chunks(BOOK.note.len()).enumerate() {
+    for (number, note) in notes.chunks(BOOK.mark.len()).enumerate() {
         let bytes = field("lane_bytes");
         let tails = shield + shield_bytes(head);
         let start = behind + number as u64 * bytes;
@@ -616,7 +616,7 @@ fn decide(evidence: &Evidence, ends: &[End], superblock: (u64, u64)) -> Result<(
     }
     for ((lane, end), covered_to) in (0_u16..).zip(ends).zip(&evidence.covered_to) {
         let covered = end.sequence < *covered_to || end.contradicts_word;
-        if covered || (end.below_note && !end.whole_older) {
+        if covered || (end.below_mark && !end.whole_older) {
             return Err(Refusal::Rot { lane, sequence: end.sequence });
         }
     }
