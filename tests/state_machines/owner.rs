@@ -8,7 +8,9 @@ use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, JournalError, Overwrite, Protocol};
 use nvm_journal::AnyPolicy;
 use proptest::prelude::*;
-use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
+use sim_disk::suite::oracle::{
+    BLOCK_BYTES, BLOCKS, EMPTY, Found, StoreState, digest, edited, judge,
+};
 use sim_disk::suite::{Edit, Edits, Memory, Opened, Program, Step};
 use sim_disk::{Image, Mark, Model, Mutator, Scenario as _};
 
@@ -149,7 +151,7 @@ impl Owner {
 /// What the blocks hold, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
-    state: State,
+    state: StoreState,
     /// Blocks that this process has given up: they may be appended to.
     given_up: [bool; BLOCKS],
 }

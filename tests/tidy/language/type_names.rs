@@ -29,7 +29,7 @@ fn laboratory(path: &str) -> &str {
 fn types(source: &Source) -> Vec<(&str, usize)> {
     let code = source.code_without_tests();
     let mut found = Vec::new();
-    for keyword in ["enum", "struct", "trait", "union"] {
+    for keyword in ["enum", "struct", "trait", "type", "union"] {
         for at in words(code, keyword) {
             let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
             let before = code[line..at].trim();

@@ -13,7 +13,9 @@ use journal_core::Durability::{Deferred, Durable};
 use journal_core::policy::Policy;
 use journal_core::{AuditError, BlockNumber, Overwrite, Protocol};
 use sim_disk::generate::Source;
-use sim_disk::suite::oracle::{BLOCK_BYTES, BLOCKS, EMPTY, Found, State, digest, edited, judge};
+use sim_disk::suite::oracle::{
+    BLOCK_BYTES, BLOCKS, EMPTY, Found, StoreState, digest, edited, judge,
+};
 use sim_disk::suite::{Edit, Edits, Opened, Step};
 use sim_disk::{
     CrashPoints, Event, Fault, FaultKind, Mark, Model, Operation, Rules, Scenario as _, Tape, World,
@@ -136,7 +138,7 @@ struct Life<'a, 's> {
     /// Where its tape begins, behind that of a process that was killed.
     from: usize,
     /// What the blocks hold; `None` where that is not determined.
-    state: State,
+    state: StoreState,
     /// The blocks that this process has given up.
     given_up: [bool; BLOCKS],
     /// For the report.

@@ -121,7 +121,7 @@ impl Record {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct Counted {
     account: Account,
     placed: Records,
     /// What commits wrote to the disk-side log.
@@ -139,7 +139,7 @@ struct Table {
 /// Clones count together.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<Counted>>,
 }
 
 mod at {
@@ -287,7 +287,7 @@ pub struct Stored {
     pub moved_bytes: u64,
 }
 
-impl Table {
+impl Counted {
     fn add(&mut self, site: Site, add: impl FnOnce(&mut Written)) {
         add(match site.name {
             "slot.image" | "slot.rewrite" | "slot.rewrite.flush" => &mut self.open.slots,
@@ -340,11 +340,11 @@ impl Table {
 
 impl Counter {
     pub fn new(block_bytes: usize) -> Self {
-        let table = Table { block_bytes, ..Table::default() };
+        let table = Counted { block_bytes, ..Counted::default() };
         Self { table: Arc::new(Mutex::new(table)) }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, Counted> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -547,11 +547,11 @@ mod tests {
 
     #[test]
     fn sites_are_counted_where_they_belong() {
-        let mut table = Table::default();
+        let mut table = Counted::default();
         for site in journal_core::SITES.iter().copied().flatten() {
             table.add(*site, |written| written.bytes += 1);
         }
-        let Table { account: Account { entries, voids, upkeep, .. }, open, .. } = table;
+        let Counted { account: Account { entries, voids, upkeep, .. }, open, .. } = table;
         let counts = [open.written, open.slots, entries, voids].map(|written| written.bytes);
         assert_eq!(counts, [3, 6, 2, 3]);
         assert!(upkeep.bytes > 10);

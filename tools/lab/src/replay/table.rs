@@ -178,9 +178,9 @@ fn most(parts: &[u64; 16]) -> String {
 }
 
 /// A table, and which rows are in it.
-type Part = (&'static [Column], fn(&Known) -> bool);
+type TableOf = (&'static [Column], fn(&Known) -> bool);
 
-const TABLES: [Part; 10] = [
+const TABLES: [TableOf; 10] = [
     (COMMITS, |_| true),
     (PARTS, |_| true),
     (PLACES, |_| true),
@@ -209,7 +209,7 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "NO" }.to_owned()
 }
 
-fn cells((columns, is_in): Part, rows: &[Row]) -> Table {
+fn cells((columns, is_in): TableOf, rows: &[Row]) -> Table {
     let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
     let mut table = vec![core::iter::once("policy".to_owned()).chain(headings).collect()];
     for row in rows.iter().filter(|row| is_in(row.known)) {

@@ -19,7 +19,7 @@ use crate::media::world::World;
 use crate::power::explore::Scenario as _;
 use crate::suite::program::habits::Habits;
 use crate::suite::program::memory::Memory;
-use crate::suite::program::oracle::{BLOCK_BYTES, BLOCKS, Block, Edit, State, latest};
+use crate::suite::program::oracle::{BLOCK_BYTES, BLOCKS, Block, Edit, StoreState, latest};
 use crate::suite::program::program::{Opened, Program};
 use crate::suite::program::step::Step;
 
@@ -38,9 +38,9 @@ pub struct Rot<P> {
     program: Program<P>,
     image: Image,
     /// What was acknowledged.
-    whole: State,
+    whole: StoreState,
     /// What was acknowledged, without the last transaction.
-    before: State,
+    before: StoreState,
 }
 
 /// What an open says of a turned bit.
@@ -175,7 +175,7 @@ impl<P: Policy + Clone + fmt::Debug> Rot<P> {
     }
 
     fn seen(&self, found: &[Option<Block>; BLOCKS]) -> Result<RotSeen, String> {
-        let shows = |state: &State| {
+        let shows = |state: &StoreState| {
             let blocks = state.iter().zip(found);
             blocks.clone().all(|(cell, found)| found.is_none() || cell == found)
         };

@@ -88,17 +88,17 @@ pub fn edited(old: &Block, number: u64, edit: Edit) -> Block {
 }
 
 /// What a block may hold: a content, or anything once it was discarded.
-pub type Cell = Option<Block>;
+pub type BlockState = Option<Block>;
 /// What all blocks may hold together.
-pub type State = [Cell; BLOCKS];
+pub type StoreState = [BlockState; BLOCKS];
 
 /// What is found in the blocks.
 pub type Found = [Block; BLOCKS];
 
 /// The state of an empty store.
-pub const EMPTY: State = [Some([0; BLOCK_BYTES]); BLOCKS];
+pub const EMPTY: StoreState = [Some([0; BLOCK_BYTES]); BLOCKS];
 
-fn after(state: &State, label: u64) -> State {
+fn after(state: &StoreState, label: u64) -> StoreState {
     let mut next = *state;
     for (block, cell) in next.iter_mut().enumerate() {
         match Label::edit(label, block) {
@@ -115,7 +115,7 @@ fn after(state: &State, label: u64) -> State {
 
 /// What all calls of a life without a crash have led to.
 #[must_use]
-pub fn latest(history: &[Mark], first: &State) -> State {
+pub fn latest(history: &[Mark], first: &StoreState) -> StoreState {
     let labels = history.iter().filter_map(|mark| match mark {
         Mark::Called(label) => Some(*label),
         _ => None,
@@ -134,7 +134,7 @@ pub fn digest(found: &Found) -> u64 {
 }
 
 /// The digest of what a state shows; `None` where that is not determined.
-fn digest_of(state: &State) -> Option<u64> {
+fn digest_of(state: &StoreState) -> Option<u64> {
     let mut blocks = [[0; BLOCK_BYTES]; BLOCKS];
     for (block, cell) in blocks.iter_mut().zip(state) {
         *block = (*cell)?;
@@ -146,12 +146,12 @@ fn digest_of(state: &State) -> Option<u64> {
 /// of it.
 #[derive(Clone, Debug)]
 struct PossibleStates {
-    states: Vec<State>,
+    states: Vec<StoreState>,
     acknowledged: usize,
 }
 
 /// The states that the history allows now.
-fn allowed(history: &[Mark], first: State) -> Vec<PossibleStates> {
+fn allowed(history: &[Mark], first: StoreState) -> Vec<PossibleStates> {
     let begin = |state| PossibleStates { states: vec![state], acknowledged: 0 };
     let mut lives = vec![begin(first)];
     for mark in history {
@@ -181,7 +181,7 @@ fn allowed(history: &[Mark], first: State) -> Vec<PossibleStates> {
     lives
 }
 
-fn shows(state: &State, found: &Found) -> bool {
+fn shows(state: &StoreState, found: &Found) -> bool {
     state.iter().zip(found).all(|(cell, block)| cell.is_none_or(|cell| cell == *block))
 }
 
@@ -189,7 +189,7 @@ fn shows(state: &State, found: &Found) -> bool {
 ///
 /// # Errors
 /// What it shows, and that no state is allowed which does.
-pub fn judge(history: &[Mark], found: &Found, first: State) -> Result<(), String> {
+pub fn judge(history: &[Mark], found: &Found, first: StoreState) -> Result<(), String> {
     let fits = allowed(history, first)
         .iter()
         .any(|life| life.states[life.acknowledged..].iter().any(|state| shows(state, found)));
@@ -200,13 +200,13 @@ pub fn judge(history: &[Mark], found: &Found, first: State) -> Result<(), String
 }
 
 /// What is found and what may be, block by block, in terms of the calls that wrote it.
-fn explain(history: &[Mark], found: &Found, first: State) -> String {
-    let mut states: Vec<State> = allowed(history, first)
+fn explain(history: &[Mark], found: &Found, first: StoreState) -> String {
+    let mut states: Vec<StoreState> = allowed(history, first)
         .into_iter()
         .flat_map(|life| life.states[life.acknowledged..].to_vec())
         .collect();
     states.dedup();
-    let tell = |cells: &State| -> String {
+    let tell = |cells: &StoreState| -> String {
         let cells = cells.iter().enumerate();
         let cells = cells.map(|(block, cell)| match cell {
             Some(cell) => format!("block {block} {}", in_words(cell)),

@@ -24,7 +24,7 @@ use crate::power::mutants::Mutator;
 use crate::suite::program::habits::Habits;
 use crate::suite::program::memory::Memory;
 use crate::suite::program::oracle::{
-    BLOCK_BYTES, BLOCKS, Block, EMPTY, Found, State, digest, judge,
+    BLOCK_BYTES, BLOCKS, Block, EMPTY, Found, StoreState, digest, judge,
 };
 use crate::suite::program::rows::Rows;
 use crate::suite::program::step::Step;
@@ -265,7 +265,7 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
     }
 
     /// The contents before the first call.
-    pub(in crate::suite) fn first_state(&self) -> State {
+    pub(in crate::suite) fn first_state(&self) -> StoreState {
         self.begin.as_ref().map_or(EMPTY, |begin| begin.blocks.map(Some))
     }
 }
