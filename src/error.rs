@@ -1,4 +1,4 @@
-//! What a journal can answer instead of doing what it was asked.
+//! Errors of the front door.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What a journal that threads share runs on, as one type parameter.
+//! The machine that a shared journal runs on, as one type parameter.
 
 use journal_core::{BlockDevice, Hook, NoHook, PmemShare, PmemSplit};
 use pmem_sys::{NativeKernels, Region};

@@ -1,4 +1,4 @@
-//! What an author of a policy implements, [`Policy`], and what it is made of.
+//! For authors of policies: [`Policy`], and the types that it is made of.
 //!
 //! A policy says how an update of a block is logged, and how a logged payload is applied to a
 //! block. It has no say in what survives a crash. The example `custom_policy` is a whole one.

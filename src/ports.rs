@@ -1,4 +1,4 @@
-//! What an author of a memory or of a disk implements, and what that is made of.
+//! For authors of memories and disks: the ports, and the types that they are made of.
 //!
 //! - A memory implements [`PmemRead`] and [`Pmem`]. For a [`Journal`](crate::Journal), which
 //!   threads share, it also implements [`PmemSplit`] and [`PmemShare`].

@@ -1,4 +1,4 @@
-//! What a journal has done and holds.
+//! Counts of what a journal has done, and of what it holds.
 
 use core::fmt;
 use core::time::Duration;

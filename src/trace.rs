@@ -1,4 +1,4 @@
-//! What the feature `tracing` tells: an open, checkpoints, a failure and a close. Nothing here is
+//! Events of the feature `tracing`: an open, checkpoints, a failure and a close. Nothing here is
 //! called for a record.
 
 use journal_core::{CheckpointReport, PolicyId, Recovery};

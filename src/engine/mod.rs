@@ -1,4 +1,4 @@
-//! What transactions, readers and checkpoints do: the verbs of the front door.
+//! The verbs of the front door: commit, read, gather, make room, write home.
 //!
 //! # What a commit costs
 //!

@@ -1,5 +1,5 @@
-//! What a transaction takes before it commits: locks on its blocks, and the room that its record
-//! and its frames will need.
+//! A transaction takes what it needs before it commits: locks on its blocks, and room for its
+//! record and its frames.
 //!
 //! Space is counted twice. The lane and the index count what is used. What is promised to
 //! transactions under way is counted beside them: `LaneCell::unreserved` says what of a lane is not

@@ -1,4 +1,4 @@
-//! What a policy may do with versions of blocks, beside other threads.
+//! Versions of blocks for a policy, beside other threads.
 //!
 //! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
 //! and kept until it is stored.

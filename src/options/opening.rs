@@ -1,4 +1,4 @@
-//! What an open does beside the usual, and what a close leaves.
+//! Settings of a single open or close.
 
 use super::Options;
 

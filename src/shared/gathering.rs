@@ -1,4 +1,4 @@
-//! What is gathered, before it commits as one record.
+//! Gathered transactions, before they commit as one record.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What writes home, and the memory of upkeeps, each behind a lock that is taken for one step.
+//! The home of blocks and the memory of upkeeps, each behind a lock that is taken for one step.
 //!
 //! A checkpoint takes both anew for each of its steps, and holds nothing between two steps: each
 //! begins with a look at what there is. So no thread waits for a whole checkpoint:

@@ -1,4 +1,4 @@
-//! What a store can say of a block beside its content.
+//! Hints that a store gives of a block, beside its content.
 
 use core::num::NonZeroU32;
 

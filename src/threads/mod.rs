@@ -1,4 +1,4 @@
-//! What threads share and wait for: locks on blocks, turns, and flags.
+//! Locks on blocks, turns and flags, which threads share and wait for.
 
 pub(crate) mod block_locks;
 pub(crate) mod checkpoint_flag;

@@ -1,5 +1,5 @@
-//! What threads meet through. It comes from core and std, or from the explorer in a build whose
-//! schedules are explored.
+//! Atomics and locks for threads. They come from core and std, or from the explorer in a build
+//! whose schedules are explored.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

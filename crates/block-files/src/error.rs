@@ -1,4 +1,4 @@
-//! What can be wrong with files, and with what the medium says of them.
+//! Errors of files, and of what the medium says of them.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What threads meet through in a build whose schedules are explored.
+//! Atomics and threads for a build whose schedules are explored.
 //!
 //! - `--cfg loom` knows every order that memory may show, and tries all schedules of a few threads.
 //! - `--cfg shuttle` runs many threads in the order of time, and tries schedules by chance.

@@ -1,4 +1,4 @@
-//! What makes room, beside threads that commit.
+//! The upkeep: it makes room beside threads that commit.
 
 pub(crate) mod checkpoint;
 mod in_steps;

@@ -1,4 +1,4 @@
-//! What lies in the blocks of the directory, byte by byte.
+//! The blocks of the directory, byte by byte.
 
 pub(crate) mod format;
 pub(crate) mod free_runs;

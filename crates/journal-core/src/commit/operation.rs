@@ -1,4 +1,4 @@
-//! What a transaction does: its operations, and what holds them.
+//! The operations of a transaction, and the lists that hold them.
 
 use crate::format::slot_entry::SlotFrame;
 use crate::ports::policy::{Change, Update};

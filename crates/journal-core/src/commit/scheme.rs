@@ -1,4 +1,4 @@
-//! What all parts of an open journal share, and none changes.
+//! The parts of an open journal that all share and none changes: policy, kernels, geometry.
 
 use crate::commit::operation::Operation;
 use crate::format::geometry::Geometry;

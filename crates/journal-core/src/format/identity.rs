@@ -1,5 +1,4 @@
-//! What every check says of the journal: the seeds, and the epoch and generation of what is written
-//! now.
+//! The identity of a journal, which every check covers: its seeds, its epoch and its generation.
 //!
 //! A check covers which journal, which format, which kind of structure and which place it is of:
 //!

@@ -1,4 +1,4 @@
-//! What lies on the medium, byte by byte.
+//! The medium, byte by byte.
 
 pub(crate) mod front;
 pub mod geometry;

@@ -1,4 +1,4 @@
-//! What names a slot: the payload of a frame, and the entry beside the slots.
+//! The two structures that name a slot: the payload of a frame, and the entry beside the slots.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

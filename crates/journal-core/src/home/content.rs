@@ -1,4 +1,4 @@
-//! What a block holds, built from its frames.
+//! The content of a block, built from its frames.
 
 use crate::commit::scheme::Common;
 use crate::format::record::Form;

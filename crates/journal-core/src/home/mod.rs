@@ -1,4 +1,4 @@
-//! What writes home: superblocks, shield and device, with one owner.
+//! Content goes home: superblocks, shield and device, with one owner.
 //!
 //! A journal has one of them. The lanes and the indexes that it works on may be shared with
 //! committing threads: it borrows each only for a moment ([`Lanes`],

@@ -1,4 +1,4 @@
-//! What calls that give space back have done.
+//! Reports of calls that free space, and the scopes of checkpoints.
 
 use crate::units::SlotNumber;
 

@@ -1,5 +1,5 @@
-//! What is written to the device before the record that tells of it: appends, which go home at
-//! once, and what goes to the disk-side log.
+//! Writes to the device that come before the record that tells of them: appends, which go home at
+//! once, and blocks for the disk-side log.
 //!
 //! Nobody needs the old content of a block that is not live. So its new content may overwrite it in
 //! place, and the record then says that this was done. Nor does anybody need what is in a block of

@@ -1,5 +1,4 @@
-//! What newer whole frames cover: frames in a ring that the index need not know (I5 of
-//! [`crate::index`]).
+//! Frames that newer whole frames cover: the index need not know them (I5 of [`crate::index`]).
 //!
 //! A commit lets the index forget what lies below a whole frame that is not the newest. Heads may
 //! then pass what covered it, and an open goes through the lanes in another order than they were

@@ -1,4 +1,4 @@
-//! What the index knows of a frame.
+//! A frame as the index knows it.
 
 use crate::format::geometry::Geometry;
 use crate::format::record::Form;

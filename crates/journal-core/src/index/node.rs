@@ -1,4 +1,4 @@
-//! What an index consists of: an entry for each block that has frames, and a node for each frame.
+//! The parts of an index: an entry for each block that has frames, and a node for each frame.
 
 use zerocopy::FromZeros;
 

@@ -1,4 +1,4 @@
-//! What a journal runs on, as one type parameter.
+//! The machine that a journal runs on, as one type parameter.
 
 use core::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! What changes in a block, in the words of the store.
+//! A change of a block, in the words of the store.
 //!
 //! Guarantees: the pieces of a change are those that the store has named, in its order. Whether
 //! they lie in the block is checked once, when operations are taken; nothing here relies on it.

@@ -1,4 +1,4 @@
-//! What can go wrong below the journal: a typed error says what and where.
+//! Errors from below the journal. Each is typed, and says what went wrong and where.
 //!
 //! All errors are `Copy`, carry no strings and allocate nothing. A medium or a device that has
 //! failed once is not asked again: the owner of the handle makes it sticky-failed.

@@ -1,4 +1,4 @@
-//! What others implement: memory, device, policy, and what computes checks.
+//! The ports that others implement: memory, device, policy, and the kernels that compute checks.
 
 pub mod block_device;
 pub(crate) mod change;

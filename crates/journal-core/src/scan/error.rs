@@ -1,4 +1,4 @@
-//! What a journal can answer instead of doing what it was asked.
+//! Errors of an open and of an examination.
 
 use core::fmt;
 

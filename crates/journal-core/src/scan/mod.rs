@@ -1,4 +1,4 @@
-//! What a crash has left: lanes are walked, and the recovery table decides.
+//! The scan of what a crash has left: it walks the lanes, and the recovery table decides.
 
 pub(crate) mod decide;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! What a scan of all lanes found, and what the recovery table makes of it.
+//! The verdict on a scan of all lanes, by the recovery table.
 //!
 //! Opening and examining a journal come to their verdict here, so that they cannot differ.
 

@@ -1,4 +1,4 @@
-//! What is known of one slot, in memory that the caller gives.
+//! The state of one slot, in memory that the caller gives.
 
 use crate::units::SlotNumber;
 

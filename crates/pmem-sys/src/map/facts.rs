@@ -1,4 +1,4 @@
-//! What a mapping is, and why: so that a user who got less than hoped for learns the reason.
+//! Facts about a mapping, with reasons: a user with a weaker mapping than asked for learns why.
 //!
 //! Guarantees: the granularity in these facts is the one the span works by; it was never assumed,
 //! always either granted by the kernel (`MAP_SYNC`) or the weaker one. Facts do not change.

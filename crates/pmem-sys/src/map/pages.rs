@@ -401,7 +401,7 @@ mod tests {
     }
 
     /// Ranges of one case; few under Miri, which is slow.
-    const RANGES: usize = if cfg!(miri) { 20 } else { 400 };
+    const RANGES: usize = if cfg!(miri) { 6 } else { 400 };
 
     proptest! {
         #![proptest_config(ProptestConfig {

@@ -1,4 +1,4 @@
-//! What the kernel says of persistent memory: whether caches survive a power loss there, how often
+//! The kernel's facts about persistent memory: whether caches survive a power loss there, how often
 //! that promise failed, and how long a device is that has no file system.
 //!
 //! Guarantees: caches are said to survive only where the kernel says `cpu_cache` of the very region

@@ -1,4 +1,4 @@
-//! What this processor computes faster than portable code: the port [`journal_core::Kernels`].
+//! The port [`journal_core::Kernels`], by instructions of this processor.
 //!
 //! Guarantees: the same results to the bit on every machine, for every length and alignment; and a
 //! [`NativeKernels`] exists only if this processor has the instructions it uses. It is looked for

@@ -1,4 +1,4 @@
-//! What the processor does: its instructions, chosen at run time, and what is made of them.
+//! The processor: its instructions, chosen at run time, and the methods made of them.
 
 pub(crate) mod arch;
 pub(crate) mod choices;

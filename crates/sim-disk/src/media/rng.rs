@@ -76,10 +76,11 @@ mod tests {
     fn below_covers_its_range_evenly() {
         let mut rng = Rng::new(7);
         let mut hits = [0_u32; 5];
-        for _ in 0..50_000 {
+        let (draws, range) = if cfg!(miri) { (1_000, 140..260) } else { (50_000, 9_500..10_500) };
+        for _ in 0..draws {
             hits[rng.index(5)] += 1;
         }
-        assert!(hits.iter().all(|hits| (9_500..10_500).contains(hits)), "{hits:?}");
+        assert!(hits.iter().all(|hits| range.contains(hits)), "{hits:?}");
         assert_eq!(rng.below(0), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What a lock is made of, and what its word says. Explorers of schedules have atomics of their
+//! The atomics of a lock, and the states of its word. Explorers of schedules have atomics of their
 //! own, which they can look into.
 
 #[cfg(any(loom, shuttle))]

@@ -274,6 +274,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn a_transaction_is_there_wholly_or_not_at_all() {
         let called = call(1, &[(0, Write), (1, Write)]);
         let mut half = found(&[called]);
@@ -286,6 +287,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn a_later_transaction_is_not_there_without_an_earlier_one() {
         let (first, second) = (call(1, &[(0, Write)]), call(2, &[(1, Write)]));
         assert!(!fits(&[first, second, PowerLost], &found(&[second])));
@@ -314,6 +316,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn a_discarded_block_may_hold_anything_and_the_others_may_not() {
         let history = [call(1, &[(0, Write), (1, Write)]), call(2, &[(0, Discard)]), Returned(2)];
         let mut anything = found(&history);
