@@ -95,7 +95,9 @@ long the media would have taken. The same seed gives the same bytes.
 const AT_PAPERS_SIZE: u64 = 1;
 const OF_NJS_SETTINGS: u64 = 4;
 const OF_HASFS: u64 = 16;
-const OF_TODAY: u64 = 64;
+/// At a coarser one the ring of FGM holds too few inodes: postmark gains nothing.
+const OF_FGM_VARIED: u64 = 4;
+const OF_SHORT: u64 = 64;
 
 impl Wanted<'_> {
     /// Whether a section is wanted, or a part of it.
@@ -147,12 +149,12 @@ impl Wanted<'_> {
         }
         if self.has("sensitivity") {
             let mut section = Section::new("sensitivity", SENSITIVITY, sensitivity::TEXT);
-            section.tail = sensitivity::table(self.scale(OF_HASFS))?;
+            section.tail = sensitivity::table(self.scale(OF_HASFS), self.scale(OF_FGM_VARIED))?;
             sections.push(section);
         }
         if self.has("today") {
             let mut section = Section::new("today", TODAY, today::TEXT);
-            (section.tail, section.advice) = today::tables(self.scale(OF_TODAY))?;
+            (section.tail, section.advice) = today::tables(self.scale)?;
             sections.push(section);
         }
         Ok(sections)
@@ -344,7 +346,7 @@ impl Wanted<'_> {
              pages. Some 20,000 of its 23,505 blocks of metadata are such blocks: after a crash \
              the home of a discarded block is written anew before the discard is forgotten.\n",
         );
-        let (scale, short) = (self.scale(OF_HASFS), self.scale(OF_TODAY));
+        let (scale, short) = (self.scale(OF_HASFS), self.scale(OF_SHORT));
         let small = self.scale(AT_PAPERS_SIZE);
         let parts = [
             self.part("hasfs-micro", || hasfs::figures_7_to_10(scale, small))?,
@@ -374,7 +376,8 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     rows.extend(hasfs::tables_1_and_2(scale)?);
     rows.extend(hasfs::figure_7_random(scale)?);
     rows.extend(fgm::writefsync_alone(scale)?);
-    // A cache of a few requests has no order to choose from.
+    // Ours gains by one sorted sweep. At k = 64 the drive's cache has eight requests, and no order
+    // to choose from: + 13.9 %. At the papers' size it is + 39 %, and the band is from + 30 % on.
     rows.extend(njs::random_alone(scale.min(OF_HASFS))?);
     // The shield alone takes 256 KiB of the 16 MB.
     rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(8))?);

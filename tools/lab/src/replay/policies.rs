@@ -234,9 +234,11 @@ impl Coding {
         }
     }
 
-    /// For an update, whatever becomes of it.
-    pub fn of_update(&self, operation: &Operation<'_>) -> u64 {
+    /// For an update, whatever becomes of it, in a journal with a shield of this number of blocks.
+    pub fn of_update(&self, operation: &Operation<'_>, shield_blocks: u32) -> u64 {
         let (Self::Chosen(policy), Operation::Update(update)) = (self, operation) else { return 0 };
+        let mut policy = **policy;
+        policy.set_shield_blocks(shield_blocks);
         let mut room = vec![0; update.change.image().map_or(0, <[u8]>::len)];
         policy.choose(update, &mut Encoder::new(&mut room)).coding_ns
     }
