@@ -19,6 +19,10 @@ pub struct Host {
     /// Whether an fsync without a journal ends with a flush of the drive's cache, as in ext4 of
     /// Linux 4.11. In 2.6.34 and 3.8 it returns when the drive has taken the blocks.
     pub flushes_without_journal: bool,
+    /// Whether jbd2 flushes the disk of the homes behind a checkpoint of a journal that the file
+    /// system has inside: from Linux 3.4 on. Where the journal has a device of its own, it always
+    /// does.
+    pub flushes_checkpoints: bool,
     /// Whether it writes the directory of a new file as well: from Linux 2.6.35 on.
     pub syncs_directory: bool,
     /// Whether the papers' journal in memory commits as jbd2 does, and so waits for others too
@@ -39,12 +43,14 @@ impl Host {
         wake_ns: 15_000,
         // Linux 2.6.34, and 3.12 of NJS.
         flushes_without_journal: false,
+        flushes_checkpoints: false,
         syncs_directory: false,
         batches_in_memory: false,
     };
     pub const NJS: Self = Self {
         cores: 6,
         page_ns: 4_000,
+        flushes_checkpoints: true,
         syncs_directory: true,
         // It is jbd2 with other writes.
         batches_in_memory: true,
@@ -57,6 +63,7 @@ impl Host {
         slot_page_ns: 3_000,
         // Linux 4.11, whose jbd2 HasFS leaves aside.
         flushes_without_journal: true,
+        flushes_checkpoints: true,
         syncs_directory: true,
         ..Self::FGM
     };
