@@ -227,8 +227,8 @@ impl Policy for AnyPolicy {
         asked!(self, policy => policy.counts_appends())
     }
 
-    fn set_shield_blocks(&mut self, blocks: u32) {
-        asked!(self, policy => policy.set_shield_blocks(blocks));
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        asked!(self, policy => policy.set_batches(blocks, shielded));
     }
 
     #[inline]

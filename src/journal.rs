@@ -174,7 +174,8 @@ where
         let tears = !disk.facts().block_atomic(geometry.block_size);
         let seats = Seats::new(disk, geometry);
         let mut policy = options.policy.clone();
-        policy.set_shield_blocks(if tears { geometry.shield_blocks } else { 0 });
+        let batch = u32::try_from(options.settings.batch_on(&geometry).0).unwrap_or(u32::MAX);
+        policy.set_batches(batch, if tears { geometry.shield_blocks } else { 0 });
         let found = found.resizing(options.settings.resizes);
         let opened = found.open_by(own, policy, kernels, memory, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;

@@ -415,11 +415,11 @@ pub trait Policy {
     }
 
     /// Tells a policy that weighs deltas against whole blocks what a delta may cost later, before
-    /// it is asked to place anything. A checkpoint puts this number of blocks through the shield,
-    /// with one sync of the disk for all of them. Zero: no block goes through it, since the device
-    /// never tears one.
-    fn set_shield_blocks(&mut self, blocks: u32) {
-        let _ = blocks;
+    /// it is asked to place anything. Between two syncs of the disk, a checkpoint writes this
+    /// number of blocks home, of which at most `shielded` go through the shield. Where `shielded`
+    /// is zero none does, since the device never tears a block.
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        let _ = (blocks, shielded);
     }
 
     /// Turns the image that an encoded payload was made against into the image that it encodes.

@@ -54,11 +54,8 @@ use policy_codec::{Changed, differ, xor};
 
 mod model;
 
-use model::Logged;
+use model::{Batches, Logged};
 pub use model::{Choice, Disk, Medium, Wish, coding_ns};
-
-/// Blocks of a shield of which nobody has said how large it is.
-const SHIELD_BLOCKS: u32 = 1_024;
 
 /// Settings of the policy, each with its default. None of it is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +65,7 @@ pub struct Settings {
     bypass_above: Option<NonZeroU8>,
     slots: bool,
     disk: Disk,
-    shield_blocks: u32,
+    batches: Batches,
     /// Nanoseconds of a sync.
     appends_home: Option<u32>,
     reclaim_at: u8,
@@ -84,7 +81,7 @@ impl Settings {
             bypass_above: None,
             slots: false,
             disk: Disk::SSD,
-            shield_blocks: SHIELD_BLOCKS,
+            batches: Batches::USUAL,
             appends_home: None,
             reclaim_at: 192,
         }
@@ -128,13 +125,6 @@ impl Settings {
     #[must_use]
     pub const fn home_nanos(self, home_nanos: u32) -> Self {
         self.disk(Disk { name: "measured", block_ns: home_nanos, ..self.disk })
-    }
-
-    /// How many blocks go through the shield with one sync of the disk; zero where none has to. A
-    /// journal tells the policy itself when it opens. 1,024 until then.
-    #[must_use]
-    pub const fn shield_blocks(self, blocks: u32) -> Self {
-        Self { shield_blocks: blocks, ..self }
     }
 
     /// Whether appended data may go home before its record, and how many nanoseconds a sync of the
@@ -295,8 +285,8 @@ impl<K: Kernels> Adaptive<K> {
 
     /// What it costs to log something of a block.
     const fn logged(&self, block_bytes: usize) -> Logged<'_> {
-        let Settings { medium, disk, shield_blocks, .. } = &self.settings;
-        Logged { medium, disk, shield_blocks: *shield_blocks, block_bytes }
+        let Settings { medium, disk, batches, .. } = &self.settings;
+        Logged { medium, disk, batches: *batches, block_bytes }
     }
 
     /// Whether the longest patches that are taken without a new image cost less than that would.
@@ -457,8 +447,8 @@ impl<K: Kernels> Policy for Adaptive<K> {
         self.settings.appends_home.is_some()
     }
 
-    fn set_shield_blocks(&mut self, blocks: u32) {
-        self.settings.shield_blocks = blocks;
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.settings.batches = Batches { blocks, shielded };
     }
 
     fn wants_slots(&self) -> bool {

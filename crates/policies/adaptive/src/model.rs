@@ -5,7 +5,7 @@
 //! coder never pays. Where it takes ten times as long, a coder nearly always pays.
 //!
 //! A delta costs more than its lines. On a disk that may tear a block, one that goes home by deltas
-//! alone goes through the shield first, and a small shield takes few blocks between two syncs.
+//! alone goes through the shield first. A shield smaller than a batch brings more syncs.
 //!
 //! A line costs more than its store. A lane that is full goes on when blocks have gone home, and
 //! the disk takes for one of them as long as fast memory takes for a thousand lines. Each line
@@ -74,8 +74,26 @@ impl Disk {
     pub const CARD: Self = Self { name: "SD card", block_ns: 410_000, sync_ns: 2_000_000 };
 }
 
+/// What a checkpoint writes home between two syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batches {
+    /// Blocks of a batch.
+    pub(crate) blocks: u32,
+    /// How many of them may go through the shield. Zero: none has to.
+    pub(crate) shielded: u32,
+}
+
+impl Batches {
+    /// What a journal of 128 MiB has that says nothing else.
+    pub(crate) const USUAL: Self = Self { blocks: 1_024, shielded: 1_024 };
+}
+
 /// One delta in this many has its block written into the shield when the block goes home.
 const DELTAS_PER_SHIELD: u64 = 8;
+
+/// Blocks that go home for each of them that goes through the shield. It was counted of varmail,
+/// which appends data and changes metadata.
+const HOMES_PER_SHIELD: u64 = 4;
 
 /// Blocks that are logged whole, as a rule, for each that goes home so that its lane goes on. What
 /// is logged brings that nearer. It was counted in replays of ten real traces, of stores that fit
@@ -87,8 +105,7 @@ const BLOCKS_PER_HOME: u64 = 12;
 pub(crate) struct Logged<'a> {
     pub(crate) medium: &'a Medium,
     pub(crate) disk: &'a Disk,
-    /// Blocks that share a sync behind the shield. Zero: none goes through it.
-    pub(crate) shield_blocks: u32,
+    pub(crate) batches: Batches,
     pub(crate) block_bytes: usize,
 }
 
@@ -103,10 +120,14 @@ impl Logged<'_> {
     }
 
     /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
-    /// the sync behind as many as the shield takes.
+    /// the syncs that come for the shield alone.
     fn shielded(&self) -> u64 {
-        let sync_ns = u64::from(self.disk.sync_ns).checked_div(self.shield_blocks.into());
-        sync_ns.map_or(0, |ns| self.medium.time_of(self.block_bytes).saturating_add(ns))
+        let Batches { blocks, shielded } = self.batches;
+        let sync_ns = |blocks: u32| u64::from(self.disk.sync_ns).checked_div(blocks.into());
+        let Some(behind_shield) = sync_ns(shielded) else { return 0 };
+        let anyway = sync_ns(blocks).unwrap_or(0).saturating_mul(HOMES_PER_SHIELD);
+        let more = behind_shield.saturating_sub(anyway);
+        self.medium.time_of(self.block_bytes).saturating_add(more)
     }
 
     /// Nanoseconds for a delta of `bytes` bytes in this form. A whole image needs no shield.

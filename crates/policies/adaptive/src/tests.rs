@@ -192,19 +192,21 @@ fn what_a_transaction_appends_shares_a_sync() {
 #[test]
 fn a_delta_bears_its_part_of_the_syncs_of_a_small_shield() {
     let (old, [byte, ..]) = kinds();
-    let placed = |disk, shield_blocks| {
+    let placed = |disk, (blocks, shielded)| {
         let mut policy = Adaptive::with(Settings::new().disk(disk));
-        policy.set_shield_blocks(shield_blocks);
+        policy.set_batches(blocks, shielded);
         (chosen(&policy, Some(&old), &byte).0.placement, policy.patch_bytes_on_old(LEN))
     };
     let (delta, whole) = ((Placement::Encoded, PATCH_BYTES_MAX), (Placement::Image, 0));
-    assert_eq!(placed(Disk::SSD, 1_024), delta);
-    assert_eq!(placed(Disk::NVME, 16), whole);
+    assert_eq!(placed(Disk::SSD, (32_768, 1_024)), delta);
+    assert_eq!(placed(Disk::NVME, (32_768, 16)), whole);
+    // Where batches are as small, the syncs come anyway.
+    assert_eq!(placed(Disk::NVME, (16, 16)), delta);
     // A device that never tears a block needs no shield, and no sync behind it.
-    assert_eq!(placed(Disk::NVME, 0), delta);
+    assert_eq!(placed(Disk::NVME, (32_768, 0)), delta);
     // Nobody counts nanoseconds for wear.
     let mut wear = WEAR;
-    wear.set_shield_blocks(1);
+    wear.set_batches(1_000, 1);
     assert_eq!(chosen(&wear, Some(&old), &byte).0.placement, Placement::Encoded);
     assert_eq!(wear.patch_bytes_on_old(LEN), PATCH_BYTES_MAX);
 }

@@ -9,14 +9,14 @@ use journal_core::policy::{
 
 /// A policy that can be copied behind a pointer.
 trait Copied: Policy + Send + Sync {
-    /// A copy that knows how many blocks its shield takes.
-    fn with_shield_blocks(&self, blocks: u32) -> Arc<dyn Copied>;
+    /// A copy that knows the batches of its checkpoints.
+    fn with_batches(&self, blocks: u32, shielded: u32) -> Arc<dyn Copied>;
 }
 
 impl<L: Policy + Clone + Send + Sync + 'static> Copied for L {
-    fn with_shield_blocks(&self, blocks: u32) -> Arc<dyn Copied> {
+    fn with_batches(&self, blocks: u32, shielded: u32) -> Arc<dyn Copied> {
         let mut copy = self.clone();
-        copy.set_shield_blocks(blocks);
+        copy.set_batches(blocks, shielded);
         Arc::new(copy)
     }
 }
@@ -66,8 +66,8 @@ impl Policy for DynPolicy {
         self.0.counts_appends()
     }
 
-    fn set_shield_blocks(&mut self, blocks: u32) {
-        self.0 = self.0.with_shield_blocks(blocks);
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.0 = self.0.with_batches(blocks, shielded);
     }
 
     fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {

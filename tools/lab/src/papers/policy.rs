@@ -114,8 +114,8 @@ impl Policy for HostPolicy {
         self.policy.counts_appends()
     }
 
-    fn set_shield_blocks(&mut self, blocks: u32) {
-        self.policy.set_shield_blocks(blocks);
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.policy.set_batches(blocks, shielded);
     }
 
     fn logs_images(&self) -> bool {

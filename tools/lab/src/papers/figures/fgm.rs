@@ -192,6 +192,7 @@ pub fn figure_2(scale: u64) -> Result<Vec<Row>, Failure> {
             false => ("- 40.9 %", Band::Must(-60.0, -15.0)),
         };
         gate("ordered on HDD / none", paper, &disk, &none, band);
+        gate("ordered on a second HDD / none", paper, &second, &none, Band::Printed);
         let (paper, band) = match is_varmail {
             true => ("+ 11.1 %", Band::Must(-10.0, 40.0)),
             false => ("+ 12.4 %", Band::Printed),
