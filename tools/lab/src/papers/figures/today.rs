@@ -65,8 +65,8 @@ const CARD: Medium = Medium::Card(CardModel::class_10());
 
 /// FRAM is sold by the megabyte.
 const OF_FRAM: u64 = 16;
-/// How long runs take: the journal of 128 MB fills more than ten times.
-const OF_NVME_NS: u64 = 2_000_000_000;
+/// How long runs take: the journal fills some times.
+const OF_NVME_NS: u64 = 700_000_000;
 const OF_CARD_NS: u64 = 120_000_000_000;
 
 const PAIRS: [Pair; 4] = [
