@@ -121,7 +121,7 @@ impl Settings {
     }
 
     /// How many nanoseconds the disk takes for a block that goes home beside its neighbours. 4,000,
-    /// as of a solid-state drive; 0 where blocks never go home.
+    /// as of a solid-state drive; 0 where no commit ever waits for it.
     #[must_use]
     pub const fn home_nanos(self, home_nanos: u32) -> Self {
         self.disk(Disk { name: "measured", block_ns: home_nanos, ..self.disk })

@@ -56,7 +56,8 @@ impl Medium {
 pub struct Disk {
     /// In words.
     pub name: &'static str,
-    /// Nanoseconds of a block that goes home beside its neighbours.
+    /// Nanoseconds of a block that goes home beside its neighbours. Zero where no commit waits for
+    /// it: checkpoints go on beside commits, and the disk keeps up with them.
     pub block_ns: u32,
     /// Nanoseconds of a sync, where the disk has written all that it has taken.
     pub sync_ns: u32,
