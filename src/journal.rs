@@ -171,8 +171,11 @@ where
         // 2. The core opens what was found.
         // What writes home has a handle of its own: it is not told of syncs that failed before.
         let own = disk.clone();
+        let tears = !disk.facts().block_atomic(geometry.block_size);
         let seats = Seats::new(disk, geometry);
-        let policy = options.policy.clone();
+        let mut policy = options.policy.clone();
+        let batch = u32::try_from(options.settings.batch_on(&geometry).0).unwrap_or(u32::MAX);
+        policy.set_batches(batch, if tears { geometry.shield_blocks } else { 0 });
         let found = found.resizing(options.settings.resizes);
         let opened = found.open_by(own, policy, kernels, memory, &mut shares, scan)?;
         let Opened { common, home, recovery } = opened;

@@ -62,7 +62,7 @@ type Opened<'m> = Journal<'m, DynPolicy, On<SimPmem, SimDisk>>;
 
 /// Runs `calls` on a fresh journal.
 fn on_a_journal(
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     calls: impl FnOnce(&World, &mut Opened<'_>),
 ) {
     on_a_journal_with(GEOMETRY, policy, calls);
@@ -70,7 +70,7 @@ fn on_a_journal(
 
 /// Runs `calls` on a fresh journal with slots.
 fn on_slots(
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     calls: impl FnOnce(&World, &mut Opened<'_>),
 ) {
     on_a_journal_with(Geometry { lane_slots: 32, ..GEOMETRY }, policy, calls);
@@ -78,7 +78,7 @@ fn on_slots(
 
 fn on_a_journal_with(
     geometry: Geometry,
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     calls: impl FnOnce(&World, &mut Opened<'_>),
 ) {
     let span = usize::try_from(geometry.span_bytes().expect("small")).expect("small");
@@ -524,7 +524,7 @@ fn emptying_the_rings_of_lcow_writes_no_data_home() {
 
 /// Runs `calls` on a fresh journal with a disk-side log.
 fn on_a_log(
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     calls: impl FnOnce(&World, &mut Opened<'_>),
 ) {
     let geometry = Geometry { lane_log_blocks: 128, segment_blocks: 64, ..GEOMETRY };

@@ -138,7 +138,7 @@ pub(crate) const TWO: Lanes = Lanes { count: 2, bytes: 1 << 20, slots: 0 };
 /// What calls leave, of which a function makes the operations, with other lanes' records named,
 /// deferred or durable, and now and then a checkpoint.
 pub(crate) fn left_by(
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     name: &str,
     lanes: Lanes,
     calls: u64,

@@ -73,7 +73,7 @@ fn format(world: &World, geometry: &Geometry, id: u8, policy: &impl Policy) {
 fn on(
     world: &World,
     geometry: &Geometry,
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     calls: impl FnOnce(Opened<'_>),
 ) {
     let mut buffers = Buffers::new(geometry, 64, 2);
@@ -83,7 +83,7 @@ fn on(
 /// Opens the journal of a world in this memory.
 fn open<'m>(
     world: &World,
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     memory: JournalMemory<'m, SimPmem, DynHook>,
 ) -> Result<Opened<'m>, OpenError> {
     let (pmem, disk, policy) = (world.pmem(), world.disk(0), DynPolicy::new(policy));
@@ -453,6 +453,7 @@ fn a_part_of_slots_that_names_every_lane_fits() {
 }
 
 /// What is metadata is a delta that needs the old content, as far as a journal can know.
+#[derive(Clone)]
 struct MetadataEncoded;
 
 impl Policy for MetadataEncoded {

@@ -31,7 +31,7 @@ struct Done {
     tries: AtomicU64,
 }
 
-fn with(policy: impl Policy + Send + Sync + 'static) -> Given {
+fn with(policy: impl Policy + Clone + Send + Sync + 'static) -> Given {
     any_options(policy, NoHook)
 }
 

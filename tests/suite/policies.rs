@@ -12,7 +12,7 @@ use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
 use sim_disk::suite::{Budget, PolicyFailure, Summary, check_policy};
 
-fn holds(policy: impl Policy + Send + Sync + 'static) -> Summary {
+fn holds(policy: impl Policy + Clone + Send + Sync + 'static) -> Summary {
     // One copy of the engine for all of them; `Wrong` has its own.
     let policy = &DynPolicy::new(policy);
     let budget = Budget::new().images(2).longer(100, 50);

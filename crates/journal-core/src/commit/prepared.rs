@@ -99,6 +99,8 @@ pub struct Places {
     pub(super) encoded: usize,
     pub(super) images: usize,
     pub(super) appends: usize,
+    /// How many blocks of data the whole transaction appends, where the policy counts them.
+    pub(super) appended: u32,
     /// Whether something of some of them is known only later.
     pub(super) some_later: bool,
 }
@@ -112,6 +114,7 @@ impl Places {
         encoded: 0,
         images: 0,
         appends: 0,
+        appended: 0,
         some_later: false,
     };
 }

@@ -22,7 +22,7 @@ use crate::order::ordered::{Hook, Ordered};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
+use crate::ports::policy::{Change, Class, Encoder, Kind, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
 use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
@@ -44,6 +44,8 @@ struct Room<'r> {
     room: &'r mut [u8],
     /// Whether the policy is lent the old image.
     is_lent: bool,
+    /// How many blocks of data the transaction appends, where the policy counts them.
+    appended: u32,
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
@@ -121,6 +123,23 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
     }
 
+    /// How many blocks of data some operations append, where the policy counts them.
+    fn appended(&self, operations: &(impl Operations + ?Sized)) -> u32 {
+        if !self.policy.counts_appends() {
+            return 0;
+        }
+        let is_append = |at: &usize| {
+            operations.with(*at, |operation| match operation {
+                Operation::Update(update) => {
+                    update.class == Class::Data && update.kind == Kind::Append
+                }
+                _ => false,
+            })
+        };
+        let appended = (0..operations.count()).filter(is_append).count();
+        u32::try_from(appended).unwrap_or(u32::MAX)
+    }
+
     /// Asks the policy for as many of the operations as fit into one part, from `first` on. Returns
     /// the first one that does not belong to it.
     fn place_chunk(
@@ -138,6 +157,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             places.later.fill(Later::Nothing);
             places.some_later = false;
         }
+        if first == 0 {
+            places.appended = self.appended(operations);
+        }
+        let appended = places.appended;
         let (mut count, mut encoded, mut images, mut appends) =
             (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
@@ -156,7 +179,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 next = next.saturating_add(1);
                 let is_lent = operations.has_lent_old(at);
                 let placed = operations.with(at, |operation| {
-                    let room = Room { room: &mut *room, is_lent };
+                    let room = Room { room: &mut *room, is_lent, appended };
                     let placed = self.place_one(operation, room, taken, free, versions)?;
                     Ok(placed.map(|placed| (operation.block(), placed)))
                 })?;
@@ -191,7 +214,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     fn place_one(
         &self,
         operation: &Operation<'_>,
-        Room { room, is_lent }: Room<'_>,
+        Room { room, is_lent, appended }: Room<'_>,
         taken: &mut FreePlaces,
         free: FreePlaces,
         versions: &mut impl Versions,
@@ -218,6 +241,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 let (old, check) = (lent.map(|(old, _)| old), lent.and_then(|(_, check)| check));
                 self.placement(&Update { old, ..*update }, check, &mut encoder, free.goes)
             })
+        } else if appended > 0 && update.kind == Kind::Append {
+            self.placement(&Update { appended, ..*update }, None, &mut encoder, free.goes)
         } else {
             self.placement(update, None, &mut encoder, free.goes)
         };

@@ -85,6 +85,9 @@ pub struct Update<'a> {
     pub change: Change<'a>,
     /// The size of the store's objects in this block (an inode, a row), where it has any.
     pub object_bytes: Option<NonZeroU32>,
+    /// How many blocks of data its transaction appends, where this is one of them and the policy
+    /// [counts them](Policy::counts_appends). Zero where that is not known.
+    pub appended: u32,
 }
 
 impl<'a> Update<'a> {
@@ -98,6 +101,7 @@ impl<'a> Update<'a> {
             old: None,
             change,
             object_bytes: None,
+            appended: 0,
         }
     }
 }
@@ -402,6 +406,20 @@ pub trait Policy {
     /// checkpoint then needs no shield on any device.
     fn logs_whole_blocks(&self) -> bool {
         false
+    }
+
+    /// Whether it wants to know of an append how many its transaction has
+    /// ([`Update::appended`]): those that go home share a sync.
+    fn counts_appends(&self) -> bool {
+        false
+    }
+
+    /// Tells a policy that weighs deltas against whole blocks what a delta may cost later, before
+    /// it is asked to place anything. Between two syncs of the disk, a checkpoint writes this
+    /// number of blocks home, of which at most `shielded` go through the shield. Where `shielded`
+    /// is zero none does, since the device never tears a block.
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        let _ = (blocks, shielded);
     }
 
     /// Turns the image that an encoded payload was made against into the image that it encodes.

@@ -13,16 +13,17 @@
 //! - [`Settings::slots`]: what would be logged whole goes to a slot. The next version of it takes
 //!   the place of the one before the newest there, word by word where that is worth it.
 //! - [`Settings::appends_home`]: appended data goes home before its record, where a sync of the
-//!   disk costs less than its lines. If bytes count, it always does.
+//!   disk costs less than the lines of all that the transaction appends. If bytes count, it always
+//!   does.
 //! - [`Settings::bypass_above`]: the disk-side log.
 //!
 //! Objects are sub-blocks to this policy: those of 128 bytes that change are never more bytes than
 //! the objects of 256 bytes that hold them.
 //!
 //! [`Wish::Wear`] counts bytes, and finds the fewest. [`Wish::Speed`] counts nanoseconds of the
-//! [`Medium`] and of encoding, and what comes later: the shield of a delta, and the blocks that go
-//! home for the room that is taken. It does not try what it does not hope to gain by.
-//! [`Adaptive::choose`] says what was chosen, for counting.
+//! [`Medium`] and of encoding, and what comes later on the [`Disk`]: the shield of a delta with the
+//! sync behind it, and the blocks that go home for the room that is taken. It does not try what it
+//! does not hope to gain by. [`Adaptive::choose`] says what was chosen, for counting.
 //!
 //! It is told the old image, or logs the whole block; patches alone it does not take. What the
 //! medium is can be measured: [`Settings::line_nanos`].
@@ -53,8 +54,8 @@ use policy_codec::{Changed, differ, xor};
 
 mod model;
 
-use model::Logged;
-pub use model::{Choice, Medium, Wish, coding_ns};
+use model::{Batches, Logged};
+pub use model::{Choice, Disk, Medium, Wish, coding_ns};
 
 /// Settings of the policy, each with its default. None of it is on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +64,8 @@ pub struct Settings {
     medium: Medium,
     bypass_above: Option<NonZeroU8>,
     slots: bool,
-    /// Nanoseconds of a block that goes home.
-    home_nanos: u32,
+    disk: Disk,
+    batches: Batches,
     /// Nanoseconds of a sync.
     appends_home: Option<u32>,
     reclaim_at: u8,
@@ -79,7 +80,8 @@ impl Settings {
             medium: Medium::DRAM,
             bypass_above: None,
             slots: false,
-            home_nanos: 4_000,
+            disk: Disk::SSD,
+            batches: Batches::USUAL,
             appends_home: None,
             reclaim_at: 192,
         }
@@ -110,16 +112,24 @@ impl Settings {
         Self { slots, ..self }
     }
 
-    /// How many nanoseconds the disk takes for a block that goes home beside its neighbours. What
-    /// is logged brings blocks home sooner or later, so that counts too. 4,000, as of a solid-state
-    /// drive; 0 where blocks never go home.
+    /// The disk whose time counts. What is logged brings blocks home sooner or later, and a block
+    /// that goes home by deltas alone may go through the shield, with a sync behind it.
+    /// [`Disk::SSD`].
+    #[must_use]
+    pub const fn disk(self, disk: Disk) -> Self {
+        Self { disk, ..self }
+    }
+
+    /// How many nanoseconds the disk takes for a block that goes home beside its neighbours. 4,000,
+    /// as of a solid-state drive; 0 where no commit ever waits for it.
     #[must_use]
     pub const fn home_nanos(self, home_nanos: u32) -> Self {
-        Self { home_nanos, ..self }
+        self.disk(Disk { name: "measured", block_ns: home_nanos, ..self.disk })
     }
 
     /// Whether appended data may go home before its record, and how many nanoseconds a sync of the
-    /// disk takes. `None`, the default: it may not, so that no commit waits for the disk.
+    /// disk takes. All that a transaction appends shares one sync. `None`, the default: it may not,
+    /// so that no commit waits for the disk.
     #[must_use]
     pub const fn appends_home(self, sync_nanos: Option<u32>) -> Self {
         Self { appends_home: sync_nanos, ..self }
@@ -197,7 +207,7 @@ impl<K: Kernels> Adaptive<K> {
             return self.choose_for_patches(update, None, out);
         };
         let choice = self.choose_for_image(update, new, out);
-        if update.kind == Kind::Append && self.goes_home(update.class, &choice, new.len()) {
+        if update.kind == Kind::Append && self.goes_home(update, &choice, new.len()) {
             return Choice { placement: Placement::Home, ..choice };
         }
         if self.settings.slots && choice.placement == Placement::Image {
@@ -207,8 +217,8 @@ impl<K: Kernels> Adaptive<K> {
     }
 
     /// Whether a block that nothing has to survive of goes home: the write there comes anyway, so
-    /// it costs a sync. In persistent memory it would cost its lines.
-    fn goes_home(&self, class: Class, choice: &Choice, block_bytes: usize) -> bool {
+    /// it costs its part in a sync. In persistent memory it would cost its lines.
+    fn goes_home(&self, update: &Update<'_>, choice: &Choice, block_bytes: usize) -> bool {
         let Some(sync_ns) = self.settings.appends_home else { return false };
         let logged_bytes = match choice.placement {
             Placement::Image => block_bytes,
@@ -217,9 +227,13 @@ impl<K: Kernels> Adaptive<K> {
         };
         let is_cheaper = match self.settings.wish {
             Wish::Wear => true,
-            Wish::Speed => self.settings.medium.time_of(logged_bytes) > sync_ns.into(),
+            Wish::Speed => {
+                let appended = u64::from(update.appended.max(1));
+                let logged_ns = self.settings.medium.time_of(logged_bytes);
+                logged_ns.saturating_mul(appended) > sync_ns.into()
+            }
         };
-        class == Class::Data && is_cheaper
+        update.class == Class::Data && is_cheaper
     }
 
     /// What it does with an image, where there is nothing but the record and the disk-side log.
@@ -271,8 +285,16 @@ impl<K: Kernels> Adaptive<K> {
 
     /// What it costs to log something of a block.
     const fn logged(&self, block_bytes: usize) -> Logged<'_> {
-        let Settings { medium, home_nanos, .. } = &self.settings;
-        Logged { medium, home_ns: *home_nanos, block_bytes }
+        let Settings { medium, disk, batches, .. } = &self.settings;
+        Logged { medium, disk, batches: *batches, block_bytes }
+    }
+
+    /// Whether the longest patches that are taken without a new image cost less than that would.
+    fn patches_pay(&self, block_bytes: usize) -> bool {
+        let logged = self.logged(block_bytes);
+        let costs_less =
+            || logged.time_as(Form::Runs, PATCH_BYTES_MAX) < logged.time_of(block_bytes);
+        self.settings.wish == Wish::Wear || costs_less()
     }
 
     /// Whether a sample of words says that more differs than is worth any form. Never where a
@@ -392,8 +414,9 @@ impl<K: Kernels> Policy for Adaptive<K> {
         }
     }
 
-    fn patch_bytes_on_old(&self, _block_bytes: usize) -> usize {
-        if self.settings.bypass_above.is_some() { 0 } else { PATCH_BYTES_MAX }
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        let takes = self.settings.bypass_above.is_none() && self.patches_pay(block_bytes);
+        if takes { PATCH_BYTES_MAX } else { 0 }
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
@@ -418,6 +441,14 @@ impl<K: Kernels> Policy for Adaptive<K> {
         } else {
             rewrite(Patch { at: 0, bytes: newer });
         }
+    }
+
+    fn counts_appends(&self) -> bool {
+        self.settings.appends_home.is_some()
+    }
+
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.settings.batches = Batches { blocks, shielded };
     }
 
     fn wants_slots(&self) -> bool {

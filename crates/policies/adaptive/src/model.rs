@@ -4,6 +4,9 @@
 //! medium makes the difference. Where writing a line takes no longer than in ordinary memory, a
 //! coder never pays. Where it takes ten times as long, a coder nearly always pays.
 //!
+//! A delta costs more than its lines. On a disk that may tear a block, one that goes home by deltas
+//! alone goes through the shield first. A shield smaller than a batch brings more syncs.
+//!
 //! A line costs more than its store. A lane that is full goes on when blocks have gone home, and
 //! the disk takes for one of them as long as fast memory takes for a thousand lines. Each line
 //! that is logged bears its part of that.
@@ -48,8 +51,50 @@ impl Medium {
     }
 }
 
+/// A disk, in the model's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Disk {
+    /// In words.
+    pub name: &'static str,
+    /// Nanoseconds of a block that goes home beside its neighbours. Zero where no commit waits for
+    /// it: checkpoints go on beside commits, and the disk keeps up with them.
+    pub block_ns: u32,
+    /// Nanoseconds of a sync, where the disk has written all that it has taken.
+    pub sync_ns: u32,
+}
+
+impl Disk {
+    /// A solid-state drive that a user has who says nothing.
+    pub const SSD: Self = Self { name: "SSD", block_ns: 4_000, sync_ns: 100_000 };
+
+    /// A drive on PCI Express, 3 GB/s. Nothing protects its cache from a power loss, so that a
+    /// sync waits for the flash.
+    pub const NVME: Self = Self { name: "NVMe", block_ns: 2_400, sync_ns: 900_000 };
+
+    /// A memory card of class 10, 10 MB/s.
+    pub const CARD: Self = Self { name: "SD card", block_ns: 410_000, sync_ns: 2_000_000 };
+}
+
+/// What a checkpoint writes home between two syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batches {
+    /// Blocks of a batch.
+    pub(crate) blocks: u32,
+    /// How many of them may go through the shield. Zero: none has to.
+    pub(crate) shielded: u32,
+}
+
+impl Batches {
+    /// What a journal of 128 MiB has that says nothing else.
+    pub(crate) const USUAL: Self = Self { blocks: 1_024, shielded: 1_024 };
+}
+
 /// One delta in this many has its block written into the shield when the block goes home.
 const DELTAS_PER_SHIELD: u64 = 8;
+
+/// Blocks that go home for each of them that goes through the shield. It was counted of varmail,
+/// which appends data and changes metadata.
+const HOMES_PER_SHIELD: u64 = 4;
 
 /// Blocks that are logged whole, as a rule, for each that goes home so that its lane goes on. What
 /// is logged brings that nearer. It was counted in replays of ten real traces, of stores that fit
@@ -60,8 +105,8 @@ const BLOCKS_PER_HOME: u64 = 12;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged<'a> {
     pub(crate) medium: &'a Medium,
-    /// Nanoseconds of the disk for a block that goes home.
-    pub(crate) home_ns: u32,
+    pub(crate) disk: &'a Disk,
+    pub(crate) batches: Batches,
     pub(crate) block_bytes: usize,
 }
 
@@ -71,13 +116,24 @@ impl Logged<'_> {
         let lines = bytes.div_ceil(LINE_BYTES) as u64;
         let lines_per_home =
             (self.block_bytes.div_ceil(LINE_BYTES) as u64).saturating_mul(BLOCKS_PER_HOME);
-        let home_ns = lines.saturating_mul(self.home_ns.into()).checked_div(lines_per_home);
+        let home_ns = lines.saturating_mul(self.disk.block_ns.into()).checked_div(lines_per_home);
         self.medium.time_of(bytes).saturating_add(home_ns.unwrap_or(0))
+    }
+
+    /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
+    /// the syncs that come for the shield alone.
+    fn shielded(&self) -> u64 {
+        let Batches { blocks, shielded } = self.batches;
+        let sync_ns = |blocks: u32| u64::from(self.disk.sync_ns).checked_div(blocks.into());
+        let Some(behind_shield) = sync_ns(shielded) else { return 0 };
+        let anyway = sync_ns(blocks).unwrap_or(0).saturating_mul(HOMES_PER_SHIELD);
+        let more = behind_shield.saturating_sub(anyway);
+        self.medium.time_of(self.block_bytes).saturating_add(more)
     }
 
     /// Nanoseconds for a delta of `bytes` bytes in this form. A whole image needs no shield.
     pub(crate) fn time_as(&self, form: Form, bytes: usize) -> u64 {
-        let shield_ns = self.medium.time_of(self.block_bytes) / DELTAS_PER_SHIELD;
+        let shield_ns = self.shielded() / DELTAS_PER_SHIELD;
         let coding_ns = coding_ns(form, self.block_bytes);
         self.time_of(bytes).saturating_add(coding_ns).saturating_add(shield_ns)
     }

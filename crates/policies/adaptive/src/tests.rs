@@ -169,6 +169,49 @@ fn appended_data_goes_home_where_a_sync_costs_less_than_its_lines() {
 }
 
 #[test]
+fn what_a_transaction_appends_shares_a_sync() {
+    let (_, [byte, ..]) = kinds();
+    let placement = |settings: Settings, appended| {
+        let mut update = Update::new(BlockNumber(0), Change::Image(&byte));
+        (update.kind, update.appended) = (Kind::Append, appended);
+        let mut room = vec![0; LEN];
+        Adaptive::with(settings).place(&update, &mut Encoder::new(&mut room))
+    };
+    // 64 lines of FRAM are 960 us, and a sync of a memory card is 2 ms.
+    let card = Settings::new().medium(Medium::FRAM).appends_home(Some(Disk::CARD.sync_ns));
+    assert!(Adaptive::with(card).counts_appends() && !Adaptive::new().counts_appends());
+    let of_counts = [0, 1, 2, 3, 100].map(|appended| placement(card, appended));
+    let (image, home) = (Placement::Image, Placement::Home);
+    assert_eq!(of_counts, [image, image, image, home, home]);
+    // In memory as fast as DRAM, no transaction of a usual size waits for the disk.
+    let fast = Settings::new().appends_home(Some(Disk::NVME.sync_ns));
+    assert_eq!(placement(fast, 1_000), image);
+    assert_eq!(placement(Settings::new().medium(Medium::FRAM), 100), image);
+}
+
+#[test]
+fn a_delta_bears_its_part_of_the_syncs_of_a_small_shield() {
+    let (old, [byte, ..]) = kinds();
+    let placed = |disk, (blocks, shielded)| {
+        let mut policy = Adaptive::with(Settings::new().disk(disk));
+        policy.set_batches(blocks, shielded);
+        (chosen(&policy, Some(&old), &byte).0.placement, policy.patch_bytes_on_old(LEN))
+    };
+    let (delta, whole) = ((Placement::Encoded, PATCH_BYTES_MAX), (Placement::Image, 0));
+    assert_eq!(placed(Disk::SSD, (32_768, 1_024)), delta);
+    assert_eq!(placed(Disk::NVME, (32_768, 16)), whole);
+    // Where batches are as small, the syncs come anyway.
+    assert_eq!(placed(Disk::NVME, (16, 16)), delta);
+    // A device that never tears a block needs no shield, and no sync behind it.
+    assert_eq!(placed(Disk::NVME, (32_768, 0)), delta);
+    // Nobody counts nanoseconds for wear.
+    let mut wear = WEAR;
+    wear.set_batches(1_000, 1);
+    assert_eq!(chosen(&wear, Some(&old), &byte).0.placement, Placement::Encoded);
+    assert_eq!(wear.patch_bytes_on_old(LEN), PATCH_BYTES_MAX);
+}
+
+#[test]
 fn patches_alone_are_refused() {
     let patches = [Patch { at: 3, bytes: &[1] }];
     let update = Update::new(BlockNumber(0), Change::Patches(&patches));

@@ -28,7 +28,7 @@ pub type DynJournal = nvm_journal::Journal<DynPolicy, AnyMachine>;
 
 /// Options of such a journal: with this policy and this hook.
 pub fn any_options(
-    policy: impl Policy + Send + Sync + 'static,
+    policy: impl Policy + Clone + Send + Sync + 'static,
     hook: impl Hook + Clone + Send + Sync + 'static,
 ) -> Options<DynPolicy, DynHook> {
     Options::new().policy(DynPolicy::new(policy)).hook(DynHook::new(hook))

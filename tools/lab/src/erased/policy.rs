@@ -7,12 +7,26 @@ use journal_core::policy::{
     ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
 };
 
+/// A policy that can be copied behind a pointer.
+trait Copied: Policy + Send + Sync {
+    /// A copy that knows the batches of its checkpoints.
+    fn with_batches(&self, blocks: u32, shielded: u32) -> Arc<dyn Copied>;
+}
+
+impl<L: Policy + Clone + Send + Sync + 'static> Copied for L {
+    fn with_batches(&self, blocks: u32, shielded: u32) -> Arc<dyn Copied> {
+        let mut copy = self.clone();
+        copy.set_batches(blocks, shielded);
+        Arc::new(copy)
+    }
+}
+
 /// A policy behind a pointer; clones share it.
 #[derive(Clone)]
-pub struct DynPolicy(Arc<dyn Policy + Send + Sync>);
+pub struct DynPolicy(Arc<dyn Copied>);
 
 impl DynPolicy {
-    pub fn new(policy: impl Policy + Send + Sync + 'static) -> Self {
+    pub fn new(policy: impl Policy + Clone + Send + Sync + 'static) -> Self {
         Self(Arc::new(policy))
     }
 }
@@ -46,6 +60,14 @@ impl Policy for DynPolicy {
 
     fn wants_old_check(&self) -> bool {
         self.0.wants_old_check()
+    }
+
+    fn counts_appends(&self) -> bool {
+        self.0.counts_appends()
+    }
+
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.0 = self.0.with_batches(blocks, shielded);
     }
 
     fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {

@@ -19,6 +19,15 @@ pub struct Host {
     /// Whether an fsync without a journal ends with a flush of the drive's cache, as in ext4 of
     /// Linux 4.11. In 2.6.34 and 3.8 it returns when the drive has taken the blocks.
     pub flushes_without_journal: bool,
+    /// Whether jbd2 flushes the disk of the homes behind a checkpoint of a journal that the file
+    /// system has inside: from Linux 3.4 on. Where the journal has a device of its own, it always
+    /// does.
+    pub flushes_checkpoints: bool,
+    /// Whether it writes the directory of a new file as well: from Linux 2.6.35 on.
+    pub syncs_directory: bool,
+    /// Whether the papers' journal in memory commits as jbd2 does, and so waits for others too
+    /// ([`BATCH_NS`]).
+    pub batches_in_memory: bool,
 }
 
 impl Host {
@@ -34,21 +43,38 @@ impl Host {
         wake_ns: 15_000,
         // Linux 2.6.34, and 3.12 of NJS.
         flushes_without_journal: false,
+        flushes_checkpoints: false,
+        syncs_directory: false,
+        batches_in_memory: false,
     };
-    pub const NJS: Self = Self { cores: 6, page_ns: 4_000, ..Self::FGM };
+    pub const NJS: Self = Self {
+        cores: 6,
+        page_ns: 4_000,
+        flushes_checkpoints: true,
+        syncs_directory: true,
+        // It is jbd2 with other writes.
+        batches_in_memory: true,
+        ..Self::FGM
+    };
     pub const HASFS: Self = Self {
         cores: 4,
         operation_ns: 9_000,
         page_ns: 2_500,
         slot_page_ns: 3_000,
-        // Linux 4.11.
+        // Linux 4.11, whose jbd2 HasFS leaves aside.
         flushes_without_journal: true,
+        flushes_checkpoints: true,
+        syncs_directory: true,
         ..Self::FGM
     };
 }
 
 /// What the block layer computes for a block of a RAM disk.
 pub const RAM_DISK_BLOCK_NS: u64 = 2_000;
+/// Where data is logged, an fsync is a synchronous handle of jbd2. It keeps a younger transaction
+/// open for as long as a commit takes on average, and at most this long, so that other threads
+/// join.
+pub const BATCH_NS: u64 = 15_000_000;
 /// A transaction commits at this age.
 pub const COMMIT_AFTER_NS: u64 = 5_000_000_000;
 /// Data and metadata go out at this age.

@@ -110,6 +110,14 @@ impl Policy for HostPolicy {
         if self.is_published { 0 } else { self.policy.patch_bytes_on_old(block_bytes) }
     }
 
+    fn counts_appends(&self) -> bool {
+        self.policy.counts_appends()
+    }
+
+    fn set_batches(&mut self, blocks: u32, shielded: u32) {
+        self.policy.set_batches(blocks, shielded);
+    }
+
     fn logs_images(&self) -> bool {
         self.policy.logs_images()
     }

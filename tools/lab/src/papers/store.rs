@@ -128,6 +128,7 @@ impl Store {
         ring_at: u64,
         second: Option<&TimedDisk>,
         (mode, ring, ring_blocks): (Mode, Ring, u64),
+        flushes_checkpoints: bool,
     ) -> Result<Self, Failure> {
         let part = |disk: &TimedDisk, first, count| {
             let disk = HostDisk::new(disk.clone());
@@ -148,7 +149,13 @@ impl Store {
             Ring::Copied(model) => in_memory(model, 0)?,
         };
         // The ring lies among the homes, where no file has a block.
-        let home = part(disk, 0, disk.block_count())?;
+        // It is synced behind checkpoints alone: data does not go through the journal's hands.
+        let home = match flushes_checkpoints || ring == Ring::SecondDisk {
+            true => HostDisk::new(disk.clone()),
+            false => HostDisk::without_flushes(disk.clone()),
+        };
+        let home = Partition::new(home, BlockNumber(0), disk.block_count());
+        let home = home.ok_or("no such blocks on the disk")?;
         let placement = match ring {
             Ring::SameDisk => Placement::SameDevice,
             _ => Placement::OwnDevice,

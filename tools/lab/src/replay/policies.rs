@@ -199,6 +199,9 @@ pub const ALL: &[Known] = &[
     },
 ];
 
+/// Blocks of a batch of a checkpoint, if the options say nothing.
+const BATCH_BLOCKS: u32 = 256;
+
 /// How long encoding takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Coding {
@@ -234,9 +237,11 @@ impl Coding {
         }
     }
 
-    /// For an update, whatever becomes of it.
-    pub fn of_update(&self, operation: &Operation<'_>) -> u64 {
+    /// For an update, whatever becomes of it, in a journal whose shield has this number of blocks.
+    pub fn of_update(&self, operation: &Operation<'_>, shield_blocks: u32) -> u64 {
         let (Self::Chosen(policy), Operation::Update(update)) = (self, operation) else { return 0 };
+        let mut policy = **policy;
+        policy.set_batches(shield_blocks.max(BATCH_BLOCKS), shield_blocks);
         let mut room = vec![0; update.change.image().map_or(0, <[u8]>::len)];
         policy.choose(update, &mut Encoder::new(&mut room)).coding_ns
     }

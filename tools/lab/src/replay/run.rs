@@ -354,7 +354,9 @@ impl Replay<'_> {
 
     /// Notes what is known of an update whatever is logged of it, and its bound.
     fn note(&mut self, write: &Write, old: &[u8], place: Option<Place>) {
-        self.figures.coding_ns += self.known.coding.of_update(&operation(write, old, 0));
+        let (shield, update) =
+            (self.journal.plan().geometry.shield_blocks, operation(write, old, 0));
+        self.figures.coding_ns += self.known.coding.of_update(&update, shield);
         if !write.is_new() && self.known.role == Role::LeastBytes {
             self.figures.overwrites += Overwrites::of(old, &write.image);
         }

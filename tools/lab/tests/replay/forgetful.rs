@@ -6,6 +6,7 @@ use journal_core::{Policy, PolicyId};
 use lab::erased::DynPolicy;
 use lab::replay::policies::{ALL, Known};
 
+#[derive(Clone)]
 struct Forgetful;
 
 impl Policy for Forgetful {

@@ -21,6 +21,9 @@ const RING_BLOCKS: u64 = NVM_BYTES / 4096;
 const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 4;
 /// Objects that a `TxnInfo` of 8 KiB names.
 const OBJECTS_MAX: u64 = 1_022;
+/// How long filebench runs a workload that says nothing of it. The drive's cache then holds less
+/// than a hundredth of what was written.
+const WRITEFSYNC_NS: u64 = 60_000_000_000;
 /// It is emptied when half of it is used.
 const CHECKPOINT_AT: u8 = 128;
 
@@ -118,10 +121,10 @@ impl FgmWork {
                     file_blocks: (0, 0),
                     average_blocks: (1 << 17) / scale,
                     filled_percent: 100,
-                    // A file of 1 GB.
-                    operations: Some((1 << 18) / scale / blocks),
+                    run_ns: Some(WRITEFSYNC_NS),
                     ..*machine
                 };
+                // A file of 1 GB, which begins anew when it is full.
                 let most = (1 << 18) / scale;
                 machine.run(kept, scale, |_| WriteFsync { blocks, every, written: 0, most })
             }
@@ -169,13 +172,15 @@ impl Compared<'_> {
     }
 }
 
-/// FGM figure 2a: the gates among the baselines.
+/// FGM figure 2a: the gates among the baselines. The figure does not say whether the journal on an
+/// HDD has a disk of its own; the paper's text has two disks where it compares with memory.
 pub fn figure_2(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for work in [FgmWork::Varmail, FgmWork::Fileserver] {
         let is_varmail = work == FgmWork::Varmail;
         let none = work.run(Kept::Without, scale)?;
         let disk = work.run(ordered(Ring::SameDisk), scale)?;
+        let second = work.run(ordered(Ring::SecondDisk), scale)?;
         let nvm = work.run(ordered(COPIED), scale)?;
         let mut gate = |name: &str, paper, ours: &Ran, other: &Ran, band| {
             let compared = format!("{}: {name}", work.name());
@@ -187,11 +192,13 @@ pub fn figure_2(scale: u64) -> Result<Vec<Row>, Failure> {
             false => ("- 40.9 %", Band::Must(-60.0, -15.0)),
         };
         gate("ordered on HDD / none", paper, &disk, &none, band);
+        gate("ordered on a second HDD / none", paper, &second, &none, Band::Printed);
         let (paper, band) = match is_varmail {
             true => ("+ 11.1 %", Band::Must(-10.0, 40.0)),
             false => ("+ 12.4 %", Band::Printed),
         };
-        gate("journal in NVM / on HDD", paper, &nvm, &disk, band);
+        gate("journal in NVM / on a second HDD", paper, &nvm, &second, band);
+        gate("journal in NVM / on the same HDD", paper, &nvm, &disk, Band::Printed);
     }
     Ok(rows)
 }

@@ -37,7 +37,7 @@ impl Change {
 ///
 /// # Errors
 /// Those of the journals.
-pub fn table(scale: u64) -> Result<String, Failure> {
+pub fn table(scale: u64, scale_of_fgm: u64) -> Result<String, Failure> {
     let mut page = String::from(
         "| figure | parameter | halved | as it is | doubled |\n|---|---|---|---|---|\n",
     );
@@ -97,12 +97,12 @@ pub fn table(scale: u64) -> Result<String, Failure> {
         &[
             ("one turn of the disk", &|change| {
                 let model = HddModel { revolution_ns: change.of(hdd.revolution_ns), ..hdd };
-                fgm::postmark_against_disk(Medium::Hdd(model), MemoryModel::fgm(), scale)
+                fgm::postmark_against_disk(Medium::Hdd(model), MemoryModel::fgm(), scale_of_fgm)
             }),
             ("a line of NVM", &|change| {
                 let memory = MemoryModel::fgm();
                 let memory = MemoryModel { unit_ns: change.of(memory.unit_ns), ..memory };
-                fgm::postmark_against_disk(Medium::HDD, memory, scale)
+                fgm::postmark_against_disk(Medium::HDD, memory, scale_of_fgm)
             }),
         ],
     )?;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use adaptive::{Disk, Settings};
 use nvm_journal::{Adaptive, AnyPolicy};
 use sim_disk::time::{CardModel, Clock, MemoryModel, SsdModel};
 
@@ -51,6 +52,10 @@ struct Pair {
     medium: Medium,
     /// `adaptive` is told how fast the memory is.
     adaptive: fn(&Clock) -> HostPolicy,
+    /// Everything is divided by this, unless somebody says otherwise; and how long a run takes, at
+    /// the papers' size.
+    scale: u64,
+    run_ns: u64,
     /// Whether policies that have a disk-side log get one: where the disk is the faster medium.
     disk_log: bool,
 }
@@ -58,33 +63,47 @@ struct Pair {
 const NVME: Medium = Medium::Ssd(SsdModel::nvme());
 const CARD: Medium = Medium::Card(CardModel::class_10());
 
+/// FRAM is sold by the megabyte.
+const OF_FRAM: u64 = 16;
+/// How long runs take: the journal fills some times.
+const OF_NVME_NS: u64 = 700_000_000;
+const OF_CARD_NS: u64 = 120_000_000_000;
+
 const PAIRS: [Pair; 4] = [
     Pair {
         name: "NVDIMM-N and NVMe",
         memory: MemoryModel::nvdimm_n(),
         medium: NVME,
-        adaptive: adaptive::<4, 0>,
+        adaptive: nvdimm,
+        scale: 1,
+        run_ns: OF_NVME_NS,
         disk_log: false,
     },
     Pair {
         name: "CXL memory and NVMe",
         memory: MemoryModel::cxl(),
         medium: NVME,
-        adaptive: adaptive::<2, 0>,
+        adaptive: cxl,
+        scale: 1,
+        run_ns: OF_NVME_NS,
         disk_log: false,
     },
     Pair {
         name: "FRAM and SD card",
         memory: MemoryModel::fram(),
         medium: CARD,
-        adaptive: adaptive::<12_800, 0>,
+        adaptive: fram,
+        scale: OF_FRAM,
+        run_ns: OF_CARD_NS,
         disk_log: false,
     },
     Pair {
         name: "FRAM and SD card, with a disk-side log",
         memory: MemoryModel::fram(),
         medium: CARD,
-        adaptive: adaptive::<12_800, 128>,
+        adaptive: fram_with_log,
+        scale: OF_FRAM,
+        run_ns: OF_CARD_NS,
         disk_log: true,
     },
 ];
@@ -94,10 +113,31 @@ fn policy<const AT: usize>(clock: &Clock) -> HostPolicy {
     HostPolicy::new(AnyPolicy::ALL[AT], clock).of_today()
 }
 
-fn adaptive<const LINE_NS: u32, const BYPASS: u8>(clock: &Clock) -> HostPolicy {
-    let memory = adaptive::Medium { name: "the pair's", line_ns: LINE_NS };
-    let settings = adaptive::Settings::new().medium(memory).bypass_above(BYPASS);
+/// Checkpoints go on beside the threads, and this drive keeps up: no commit waits for a block.
+const NVME_BESIDE: Disk = Disk { block_ns: 0, ..Disk::NVME };
+
+/// `adaptive` is told the pair alone: how fast memory and disk are, and that commits may wait for
+/// the disk.
+fn told(clock: &Clock, line_ns: u32, disk: Disk, bypass_above: u8) -> HostPolicy {
+    let settings = Settings::new().line_nanos(line_ns).disk(disk).bypass_above(bypass_above);
+    let settings = settings.appends_home(Some(disk.sync_ns));
     HostPolicy::new(Adaptive::with(settings), clock).of_today()
+}
+
+fn nvdimm(clock: &Clock) -> HostPolicy {
+    told(clock, 4, NVME_BESIDE, 0)
+}
+
+fn cxl(clock: &Clock) -> HostPolicy {
+    told(clock, 2, NVME_BESIDE, 0)
+}
+
+fn fram(clock: &Clock) -> HostPolicy {
+    told(clock, 12_800, Disk::CARD, 0)
+}
+
+fn fram_with_log(clock: &Clock) -> HostPolicy {
+    told(clock, 12_800, Disk::CARD, 128)
 }
 
 /// The policies; each has a function, so that a machine can be copied. `adaptive` is the last.
@@ -124,14 +164,15 @@ impl Job {
         }
     }
 
-    fn run(self, medium: Medium, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+    fn run(self, pair: &Pair, kept: Kept, scale: u64) -> Result<Ran, Failure> {
         let machine = Machine {
-            host: Host::NJS,
-            medium,
+            // No jbd2 is there.
+            host: Host { batches_in_memory: false, ..Host::NJS },
+            medium: pair.medium,
             directories: Directories::One,
             cache_bytes: 6 << 30,
             memory_bytes: 8 << 30,
-            run_ns: Some(120_000_000_000),
+            run_ns: Some(pair.run_ns),
             ..Machine::USUAL
         };
         match self {
@@ -173,6 +214,7 @@ impl Job {
 struct Measured {
     media: &'static str,
     work: Job,
+    scale: u64,
     per_second: Vec<f64>,
     ran: Vec<Ran>,
 }
@@ -216,9 +258,11 @@ impl Measured {
 ///
 /// # Errors
 /// Those of the journals.
-pub fn tables(scale: u64) -> Result<(String, String), Failure> {
+pub fn tables(scale: Option<u64>) -> Result<(String, String), Failure> {
     let mut all = Vec::new();
-    for Pair { name: media, memory, medium, adaptive, disk_log } in PAIRS {
+    for pair in PAIRS {
+        let Pair { name: media, memory, adaptive, disk_log, .. } = pair;
+        let scale = scale.unwrap_or(pair.scale);
         for work in Job::ALL {
             let mut ran = Vec::new();
             for policy in POLICIES.into_iter().chain([adaptive]) {
@@ -236,10 +280,10 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
                     disk_log,
                     transaction_blocks: 1 << 12,
                 });
-                ran.push(work.run(medium, kept, scale)?);
+                ran.push(work.run(&pair, kept, scale)?);
             }
             let per_second = ran.iter().map(|ran| ran.per_second).collect();
-            all.push(Measured { media, work, per_second, ran });
+            all.push(Measured { media, work, scale, per_second, ran });
         }
     }
     let mut page = String::from("| memory and disk | work |");
@@ -261,7 +305,7 @@ pub fn tables(scale: u64) -> Result<(String, String), Failure> {
             let mark = if one.behind(at) <= 0.0 { "**" } else { "" };
             let _ = write!(page, " {mark}{value:.0}{mark} |");
         }
-        let _ = writeln!(page, " {scale} |");
+        let _ = writeln!(page, " {} |", one.scale);
         for (at, policy) in AnyPolicy::ALL.iter().enumerate() {
             if one.behind(at) <= 0.0 || Some(at) == adaptive {
                 let (name, took) = (policy.name(), took(&one.ran[at]));

@@ -244,7 +244,14 @@ impl Machine {
                     others.push(disk(self.medium.drive(scale), SECOND_DISK_BLOCKS));
                 }
                 let placed = (mode, ring, ring_blocks);
-                Store::blocks(&clock, &main, ring_at, others.first(), placed)?
+                Store::blocks(
+                    &clock,
+                    &main,
+                    ring_at,
+                    others.first(),
+                    placed,
+                    self.host.flushes_checkpoints,
+                )?
             }
             Kept::Nvm(nvm) => {
                 setup.transaction_blocks = nvm.transaction_blocks / scale;

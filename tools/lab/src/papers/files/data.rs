@@ -12,22 +12,29 @@ pub struct FileData;
 
 impl FileData {
     /// The image of a version of a block, of which the first `differs` bytes belong to the version
-    /// and the others to the block.
+    /// and the others to the block. No coder makes it shorter, and no word of it is in another
+    /// version or at another place.
     fn put(block: u64, version: u64, differs: usize, into: &mut [u8]) {
-        let of_block = block.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        // Every byte differs between versions that are no multiple of this apart.
-        let step = (version % 251) as u8;
-        let of_version = of_block.to_le_bytes().map(|byte| byte.wrapping_add(step));
-        let of_version = u64::from_le_bytes(of_version);
         let (changed, kept) = into.split_at_mut(differs);
-        for (half, word) in [(changed, of_version), (kept, of_block)] {
-            let bytes = word.to_le_bytes();
-            let mut words = half.chunks_exact_mut(8);
-            words.by_ref().for_each(|to| to.copy_from_slice(&bytes));
+        for (part, version) in [(changed, version), (kept, 0)] {
+            let mut words = part.chunks_exact_mut(8);
+            let mut at = 0;
+            words.by_ref().for_each(|to| {
+                to.copy_from_slice(&Self::word(block, version, at).to_le_bytes());
+                at += 1;
+            });
             let rest = words.into_remainder();
             let len = rest.len();
-            rest.copy_from_slice(&bytes[..len]);
+            rest.copy_from_slice(&Self::word(block, version, at).to_le_bytes()[..len]);
         }
+    }
+
+    const fn word(block: u64, version: u64, at: u64) -> u64 {
+        let mixed = block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ version.wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
+            ^ (at + 1).wrapping_mul(0xD1B5_4A32_D192_ED03);
+        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        mixed ^ (mixed >> 29)
     }
 
     /// An image that differs from the one before in its first `differs` bytes. It is marked where

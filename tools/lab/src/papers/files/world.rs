@@ -13,7 +13,8 @@ use crate::papers::files::data::FileData;
 use crate::papers::files::fs::{Changes, FileSystem};
 use crate::papers::files::setup::{Checkpoints, Ran, Setup};
 use crate::papers::host::{
-    COMMIT_AFTER_NS, FILLED_TIMES, Host, OLD_NS, RUN_NS, WAITS_PERCENT, WRITES_BACK_PERCENT,
+    BATCH_NS, COMMIT_AFTER_NS, FILLED_TIMES, Host, OLD_NS, RUN_NS, WAITS_PERCENT,
+    WRITES_BACK_PERCENT,
 };
 use crate::papers::store::{Store, Written};
 
@@ -43,6 +44,11 @@ struct Commits {
     since: Option<u64>,
     objects: u64,
     count: u64,
+    /// How long a commit takes on average, and until when handles keep the running transaction
+    /// open. The thread that did so last does not wait for others again.
+    average_ns: u64,
+    open_until: u64,
+    last_synced: Option<usize>,
 }
 
 /// What a thread goes on with when it is woken.
@@ -266,7 +272,7 @@ impl World {
         if let Store::None { dirty } = &mut self.store {
             let (inode, directory) = self.fs.own_blocks(file);
             let mut metadata = vec![inode];
-            metadata.extend(is_new.then_some(directory));
+            metadata.extend((is_new && self.setup.host.syncs_directory).then_some(directory));
             for block in &metadata {
                 dirty.remove(block);
             }
@@ -289,7 +295,27 @@ impl World {
             self.write_data(&data)?;
         }
         self.waiting[self.current] = Waiting::Durable(self.commits.running);
+        let batches = match &self.store {
+            Store::Nvm { .. } => self.setup.host.batches_in_memory,
+            _ => true,
+        };
+        if self.store.logs_data() && batches {
+            self.wait_for_others();
+        }
         Ok(())
+    }
+
+    /// A synchronous handle keeps a young transaction open, so that others join ([`BATCH_NS`]).
+    fn wait_for_others(&mut self) {
+        if self.commits.last_synced.replace(self.current) == Some(self.current) {
+            return;
+        }
+        let (now, waits_ns) = (self.clock.now(), self.commits.average_ns.min(BATCH_NS));
+        let since = self.commits.since.unwrap_or(now);
+        if now < since + waits_ns {
+            self.clock.charge(waits_ns);
+            self.commits.open_until = self.commits.open_until.max(now + waits_ns);
+        }
     }
 
     // Where data goes.
@@ -514,6 +540,11 @@ impl World {
         self.use_room()?;
         self.stand_still_for_room(start, before)?;
         let end = self.clock.now();
+        let (average_ns, took_ns) = (self.commits.average_ns, end - start);
+        self.commits.average_ns = match average_ns {
+            0 => took_ns,
+            _ => (3 * average_ns + took_ns) / 4,
+        };
         self.commits.under_way = Some(UnderWay {
             covers: self.commits.running,
             end: Some(end),
@@ -528,7 +559,7 @@ impl World {
     const fn begun_one(&mut self) {
         self.commits.running += 1;
         self.commits.count += 1;
-        (self.commits.since, self.commits.objects) = (None, 0);
+        (self.commits.since, self.commits.objects, self.commits.open_until) = (None, 0, 0);
     }
 
     /// Begins a commit that nobody waits for: the drives serve it beside other requests.
@@ -676,6 +707,10 @@ impl World {
             }
             if let Waiting::Durable(wanted) = self.waiting[thread] {
                 if self.has_ended() && self.commits.durable < wanted {
+                    if time < self.commits.open_until {
+                        self.clock.wait_until(self.commits.open_until);
+                        continue;
+                    }
                     self.begin_urgently()?;
                 }
                 if self.commits.durable >= wanted {
