@@ -20,6 +20,14 @@ pub enum Error {
     },
     /// The store has no files: it was never formatted for them.
     NotFormatted,
+    /// The store has another number of blocks than when it was formatted for files. Open it with
+    /// the disk as it was: formatting it would lose every file.
+    OtherSize {
+        /// Blocks that it was formatted with.
+        found: u64,
+        /// Blocks that it has.
+        given: u64,
+    },
     /// What the medium says of files cannot be.
     Damaged(Damage),
     /// The blocks are too small, or too few.
@@ -67,6 +75,9 @@ impl fmt::Display for Error {
                 write!(f, "{blocks} blocks cannot be read: the file is not closed")
             }
             Self::NotFormatted => f.write_str("the store has no files: format it for them"),
+            Self::OtherSize { found, given } => {
+                write!(f, "the files are of a store of {found} blocks, and this one has {given}")
+            }
             Self::Damaged(damage) => damage.fmt(f),
             Self::StoreTooSmall { block_bytes, blocks } => {
                 write!(f, "{blocks} blocks of {block_bytes} bytes are too few or too small")
@@ -120,9 +131,10 @@ impl From<Error> for std::io::Error {
             Error::Exists => ErrorKind::AlreadyExists,
             Error::NotFound => ErrorKind::NotFound,
             Error::NoRoom { .. } => ErrorKind::StorageFull,
-            Error::BadName { .. } | Error::TooFar { .. } | Error::StoreTooSmall { .. } => {
-                ErrorKind::InvalidInput
-            }
+            Error::BadName { .. }
+            | Error::TooFar { .. }
+            | Error::StoreTooSmall { .. }
+            | Error::OtherSize { .. } => ErrorKind::InvalidInput,
             Error::TooLarge(_) => ErrorKind::FileTooLarge,
             Error::Closed | Error::Journal(_) => ErrorKind::Other,
         };
@@ -153,7 +165,7 @@ pub enum DamageKind {
     Check,
     /// It is of a version of the format that is not known here.
     Version(u32),
-    /// It is of another store: its block size or its number of blocks differs.
+    /// It is of another store: its block size differs.
     OtherStore,
     /// It is a block of another kind than the one that names it says.
     Kind(u8),
@@ -187,7 +199,7 @@ impl fmt::Display for Damage {
         match self.kind {
             DamageKind::Check => f.write_str("its checksum is wrong"),
             DamageKind::Version(version) => write!(f, "version {version} is not known"),
-            DamageKind::OtherStore => f.write_str("it is of a store of another size"),
+            DamageKind::OtherStore => f.write_str("it is of a store of other blocks"),
             DamageKind::Kind(kind) => write!(f, "a block of kind {kind} is not expected there"),
             DamageKind::Count(count) => write!(f, "it has no room for {count} entries"),
             DamageKind::Name => f.write_str("it has no valid name"),

@@ -17,7 +17,7 @@ use crate::layout::format::LEN_MAX;
 use crate::store::Store;
 
 const MAGIC: [u8; 8] = *b"NVJFILE1";
-const STATE_BYTES: usize = 40;
+const STATE_BYTES: usize = 48;
 /// Blocks behind the end of a file that one transaction clears, before the file covers them.
 const CLEARED_AT_ONCE: u64 = 32;
 
@@ -65,9 +65,10 @@ struct Part<'b> {
     bytes: &'b [u8],
 }
 
-fn encoded(block_bytes: usize, state: OneFileState) -> Vec<u8> {
+fn encoded(block: u64, block_bytes: usize, state: OneFileState) -> Vec<u8> {
     let mut image = vec![0; block_bytes];
-    let words = [state.len, state.zero_from, u64::from(state.is_closed)];
+    // The number of its own block says how large the store was.
+    let words = [state.len, state.zero_from, u64::from(state.is_closed), block];
     let bytes = MAGIC.into_iter().chain([0; 8]).chain(words.into_iter().flat_map(u64::to_le_bytes));
     for (place, byte) in image.iter_mut().zip(bytes) {
         *place = byte;
@@ -90,6 +91,10 @@ fn decoded(block: u64, image: &[u8], most: u64) -> Result<OneFileState, Error> {
     let damaged = |kind| Err(Error::Damaged(Damage::new(block, kind)));
     if crc64(0, image.get(16..STATE_BYTES).unwrap_or_default()) != word(8) {
         return damaged(DamageKind::Check);
+    }
+    let [found, given] = [word(40), block].map(|last| last.saturating_add(1));
+    if found != given {
+        return Err(Error::OtherSize { found, given });
     }
     let (len, zero_from, closed) = (word(16), word(24), word(32));
     if len > most || zero_from > most {
@@ -121,7 +126,7 @@ impl OneFile {
             return Err(Error::TooFar { end: Some(len), most });
         }
         let state = OneFileState { len, zero_from: len, is_closed: false };
-        let image = encoded(block_bytes, state);
+        let image = encoded(blocks, block_bytes, state);
         let operations = [Operation::write(BlockNumber(blocks), &image)];
         store.commit(&operations, Durability::Durable)?;
         Ok(Self { store, block_bytes, blocks, state: RwLock::new(state) })
@@ -132,7 +137,8 @@ impl OneFile {
     /// it as it is now.
     ///
     /// # Errors
-    /// `NotFormatted`, `Damaged`, `StoreTooSmall`, and the journal's.
+    /// `NotFormatted`, also where a store has another size than when it was formatted;
+    /// `OtherSize`, `Damaged`, `StoreTooSmall`, and the journal's.
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let (block_bytes, blocks, most) = Self::layout(&*store)?;
         let mut image = vec![0; block_bytes];
@@ -308,7 +314,7 @@ impl OneFile {
         new: OneFileState,
         durability: Durability,
     ) -> Result<(), Error> {
-        let changed = (new != old).then(|| encoded(self.block_bytes, new));
+        let changed = (new != old).then(|| encoded(self.blocks, self.block_bytes, new));
         if let Some(image) = &changed {
             // The image lives as long as this call, and so do the operations with it.
             let mut operations: Vec<Operation<'_>> = operations;
@@ -472,7 +478,7 @@ impl OneFile {
         }
         cut(state.len)?;
         let closed = OneFileState { zero_from: state.len, is_closed: true, ..*state };
-        let image = encoded(self.block_bytes, closed);
+        let image = encoded(self.blocks, self.block_bytes, closed);
         let operations = [Operation::write(BlockNumber(self.blocks), &image)];
         self.store.commit(&operations, Durability::Durable)?;
         *state = closed;
@@ -491,5 +497,26 @@ impl OneFile {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_store_of_another_size_is_told_from_damage() {
+        let state = OneFileState { len: 70, zero_from: 90, is_closed: false };
+        let image = encoded(9, 64, state);
+        assert_eq!(decoded(9, &image, 9 * 64), Ok(state));
+        let other = Err(Error::OtherSize { found: 10, given: 13 });
+        assert_eq!(decoded(12, &image, 12 * 64), other);
+        for bit in 0..STATE_BYTES * 8 {
+            let mut image = image.clone();
+            image[bit / 8] ^= 1 << (bit % 8);
+            let refused = decoded(9, &image, 9 * 64);
+            let is_told = matches!(refused, Err(Error::Damaged(_) | Error::NotFormatted));
+            assert!(is_told, "{bit}: {refused:?}");
+        }
     }
 }

@@ -108,7 +108,7 @@ impl BlockFiles {
     /// Opens the files of a store. Reads every block of the directory, and no other.
     ///
     /// # Errors
-    /// `NotFormatted`, `Damaged`, `StoreTooSmall`, and the journal's.
+    /// `NotFormatted`, `OtherSize`, `Damaged`, `StoreTooSmall`, and the journal's.
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let state = load(&*store)?;
         let next_id = AtomicU64::new(state.files.len() as u64);
@@ -207,8 +207,8 @@ impl BlockFiles {
         store.sync()?;
         state.freed_is_durable();
         let untrimmed = core::mem::take(&mut state.untrimmed);
-        let within = |(first, count): &(u64, u64)| state.free.within(*first, *count);
-        let runs = joined(untrimmed.iter().flat_map(within).collect());
+        let within = |(first, count): (u64, u64)| state.free.within(first, count);
+        let runs: Vec<_> = untrimmed.iter().flat_map(within).collect();
         // 2. The journal forgets them: no later change may build on what they held.
         let done = discard(store, &runs).and_then(|()| {
             // 3. Nothing of them is in the journal when the disk forgets them, durably. That holds
@@ -222,7 +222,7 @@ impl BlockFiles {
             Ok(discarded.and(synced)?)
         });
         if let Err(error) = done {
-            state.untrimmed.extend(untrimmed);
+            untrimmed.iter().for_each(|(first, count)| state.untrimmed.join(first, count));
             return Err(error);
         }
         Ok(runs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count)))
@@ -269,28 +269,19 @@ impl BlockFiles {
     }
 }
 
-/// Runs in their order, none of which touches another one. They may have overlapped.
-fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    runs.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(runs.len());
-    for (first, count) in runs {
-        let end = first.saturating_add(count);
-        match joined.last_mut() {
-            Some((start, length)) if first <= start.saturating_add(*length) => {
-                *length = (*length).max(end.saturating_sub(*start));
-            }
-            _ => joined.push((first, count)),
-        }
-    }
-    joined
-}
-
 /// Discards runs of blocks in the journal, and writes everything home.
 fn discard(store: &dyn Store, runs: &[(u64, u64)]) -> Result<(), Error> {
     let blocks = runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count));
-    let blocks: Vec<_> = blocks.map(|block| Operation::Discard(BlockNumber(block))).collect();
-    for some in blocks.chunks(DISCARDED_AT_ONCE) {
-        store.commit(some, Durability::Deferred)?;
+    let mut discards = blocks.map(|block| Operation::Discard(BlockNumber(block)));
+    // However long the runs are, the operations of one transaction are in memory.
+    let mut some = Vec::with_capacity(DISCARDED_AT_ONCE);
+    loop {
+        some.clear();
+        some.extend(discards.by_ref().take(DISCARDED_AT_ONCE));
+        if some.is_empty() {
+            break;
+        }
+        store.commit(&some, Durability::Deferred)?;
     }
     store.sync()?;
     let unreadable = store.checkpoint()?.unreadable;

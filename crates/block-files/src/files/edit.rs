@@ -369,12 +369,16 @@ impl<'s, 'b> Edit<'s, 'b> {
             self.refuse();
             return Err(error.into());
         }
+        // What is in use again is trimmed once it was freed again.
+        for (first, count) in &self.taken {
+            self.state.untrimmed.leave(*first, *count);
+        }
         match durability {
             Durability::Durable => {
                 for (first, count) in &self.freed {
                     self.state.free.give(*first, *count);
+                    self.state.untrimmed.join(*first, *count);
                 }
-                self.state.untrimmed.append(&mut self.freed);
             }
             Durability::Deferred => self.state.waiting.append(&mut self.freed),
         }

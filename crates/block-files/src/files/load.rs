@@ -10,7 +10,7 @@ use nvm_journal::BlockNumber;
 use super::state::{Extent, File, FileId, List, Node, State};
 use crate::error::{Damage, DamageKind, Error};
 use crate::layout::format::{FIRST_LIST, HEADER, Layout, NodeRead};
-use crate::layout::free_runs::FreeRuns;
+use crate::layout::free_runs::{FreeRuns, Runs};
 use crate::store::Store;
 
 /// What is read, and which blocks are known to be in use.
@@ -55,7 +55,7 @@ pub(super) fn load(store: &dyn Store) -> Result<State, Error> {
     }
     // 3. What nothing has is free.
     let free = load.free()?;
-    let (waiting, untrimmed, is_closed) = (Vec::new(), Vec::new(), false);
+    let (waiting, untrimmed, is_closed) = (Vec::new(), Runs::default(), false);
     Ok(State { layout, files, names, lists, free_slots, free, waiting, untrimmed, is_closed })
 }
 

@@ -6,7 +6,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::layout::format::{Layout, Run};
-use crate::layout::free_runs::FreeRuns;
+use crate::layout::free_runs::{FreeRuns, Runs};
 
 /// A file's number while the directory is open; no two files ever have the same.
 pub(super) type FileId = u64;
@@ -61,8 +61,8 @@ pub(super) struct State {
     /// Blocks that a transaction has freed that may not be durable yet. After a crash they may
     /// belong to a file again, so no other file gets them before a sync.
     pub(super) waiting: Vec<(u64, u64)>,
-    /// Blocks that were freed since the last trim. Some may be in use again.
-    pub(super) untrimmed: Vec<(u64, u64)>,
+    /// Free blocks that have held something since the last trim.
+    pub(super) untrimmed: Runs,
     pub(super) is_closed: bool,
 }
 
@@ -238,7 +238,7 @@ impl State {
     pub(super) fn freed_is_durable(&mut self) {
         for (first, count) in self.waiting.drain(..) {
             self.free.give(first, count);
-            self.untrimmed.push((first, count));
+            self.untrimmed.join(first, count);
         }
     }
 }

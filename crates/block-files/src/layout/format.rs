@@ -227,8 +227,12 @@ impl Layout {
             return damaged(DamageKind::Version(version));
         }
         let block_bytes = u32::from_le_bytes(bytes_at(image, 44));
-        if block_bytes as usize != self.block_bytes || word_at(image, 48) != self.blocks {
+        if block_bytes as usize != self.block_bytes {
             return damaged(DamageKind::OtherStore);
+        }
+        let (found, given) = (word_at(image, 48), self.blocks);
+        if found != given {
+            return Err(Error::OtherSize { found, given });
         }
         Ok(())
     }

@@ -6,6 +6,58 @@
 use alloc::collections::BTreeMap;
 use core::ops::Bound;
 
+/// Sets of blocks, as runs none of which touches another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runs(BTreeMap<u64, u64>);
+
+impl Runs {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().map(|(first, count)| (*first, *count))
+    }
+
+    /// The last run that begins before a block or at it.
+    fn at_or_before(&self, block: u64) -> Option<(u64, u64)> {
+        self.0.range(..=block).next_back().map(|(first, count)| (*first, *count))
+    }
+
+    /// The blocks of a run join the set. Some of them may be in it.
+    pub(crate) fn join(&mut self, first: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let (mut start, mut end) = (first, first.saturating_add(count));
+        while let Some((other, length)) = self.at_or_before(end) {
+            let other_end = other.saturating_add(length);
+            if other_end < start {
+                break;
+            }
+            self.0.remove(&other);
+            (start, end) = (start.min(other), end.max(other_end));
+        }
+        self.0.insert(start, end.saturating_sub(start));
+    }
+
+    /// The blocks of a run leave the set. Some of them may not be in it.
+    pub(crate) fn leave(&mut self, first: u64, count: u64) {
+        let end = first.saturating_add(count);
+        let Some(last) = end.checked_sub(1).filter(|_| count > 0) else { return };
+        while let Some((other, length)) = self.at_or_before(last) {
+            let other_end = other.saturating_add(length);
+            if other_end <= first {
+                break;
+            }
+            self.0.remove(&other);
+            if other_end > end {
+                self.0.insert(end, other_end.saturating_sub(end));
+            }
+            if other < first {
+                self.0.insert(other, first.saturating_sub(other));
+                break;
+            }
+        }
+    }
+}
+
 /// The free blocks, by runs: the first block, and how many there are.
 #[derive(Debug, Default)]
 pub(crate) struct FreeRuns {
@@ -98,6 +150,38 @@ impl FreeRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Against a plain set of numbers.
+    #[test]
+    fn runs_that_overlap_are_one_set() {
+        use alloc::collections::BTreeSet;
+
+        let (mut runs, mut model) = (Runs::default(), BTreeSet::new());
+        let mut seed = 7_u64;
+        for step in 0..2000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (first, count) = ((seed >> 33) % 60, (seed >> 50) % 9);
+            if step % 3 == 0 {
+                runs.leave(first, count);
+                (first..first + count).for_each(|block| {
+                    model.remove(&block);
+                });
+            } else {
+                runs.join(first, count);
+                model.extend(first..first + count);
+            }
+            let blocks: Vec<u64> =
+                runs.iter().flat_map(|(first, count)| first..first + count).collect();
+            assert!(blocks.iter().eq(model.iter()), "step {step}: {runs:?}");
+            let ends = runs.iter().map(|(first, count)| first + count);
+            let mut gaps = ends.zip(runs.iter().skip(1));
+            assert!(gaps.all(|(end, (next, _))| end < next), "step {step}: {runs:?}");
+        }
+        runs.join(0, u64::MAX);
+        assert_eq!(runs.iter().count(), 1);
+        runs.leave(0, u64::MAX);
+        assert_eq!(runs, Runs::default());
+    }
 
     #[test]
     fn runs_are_taken_apart_and_grow_together_again() {

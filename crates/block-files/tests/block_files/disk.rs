@@ -4,6 +4,36 @@ use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts,
 use nvm_journal::{BlockNumber, BlockSize};
 use sim_disk::SimDisk;
 
+/// The first blocks of a disk.
+#[derive(Clone)]
+pub(crate) struct First(pub(crate) SimDisk, pub(crate) u64);
+
+impl BlockDevice for First {
+    fn facts(&self) -> DeviceFacts {
+        self.0.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.0.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.1
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+}
+
 /// A disk whose discarded blocks are zero.
 pub(crate) struct Forgets {
     pub(crate) disk: SimDisk,

@@ -3,12 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use block_files::{Error, OneFile, SpanDisk, Store, Write};
+use block_files::{BlockFiles, Error, OneFile, SpanDisk, Store, Write};
 use nvm_journal::ports::{Offset, PmemSplit};
 use nvm_journal::{BlockSize, Durability, FileDiskOptions, Joined, Journal, MapOptions, Options};
 use proptest::prelude::*;
 
-use crate::calls::{journal, reopened, store, world};
+use crate::calls::{journal, options, reopened, store, world};
+use crate::disk::First;
 
 fn content(file: &OneFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len() as usize + 4];
@@ -86,6 +87,54 @@ fn after_a_close_the_disk_is_the_file() {
     assert_eq!(file.read_at(0, &mut [0; 4]), Err(Error::Closed));
     drop((file, disk));
     fs::remove_dir_all(folder).expect("it is there");
+}
+
+/// A store becomes larger below its files: they say so, nothing is written, and they are there
+/// again when the store is as large as it was.
+#[test]
+fn a_store_of_another_size_is_not_formatted_over() -> Result<(), Error> {
+    let (small, large) = (20, 24);
+    let options = options().resizes(true);
+    for is_one in [true, false] {
+        let world = world(1 << 16, 128, large);
+        let open = |blocks| -> Arc<dyn Store> {
+            let (nvm, disk) = (world.pmem(), First(world.disk(0), blocks));
+            Arc::new(Journal::open(nvm, disk, &options).expect("a journal"))
+        };
+        let disk = First(world.disk(0), small);
+        let journal = Journal::format(world.pmem(), disk, &options).expect("a journal");
+        let store: Arc<dyn Store> = Arc::new(journal);
+        if is_one {
+            OneFile::format(store, 0)?.write_at(0, b"all of it")?;
+        } else {
+            let files = BlockFiles::format(store)?;
+            files.create("a")?.write_at(0, b"all of it")?;
+            files.sync()?;
+        }
+        open(small).close()?;
+        for blocks in [large, small] {
+            let store = open(blocks);
+            let opened = if is_one {
+                OneFile::open(Arc::clone(&store)).map(|file| content(&file))
+            } else {
+                BlockFiles::open_or_format(Arc::clone(&store)).and_then(|files| {
+                    let mut bytes = vec![0; 9];
+                    files.open_file("a")?.read_at(0, &mut bytes)?;
+                    Ok(bytes)
+                })
+            };
+            let refused = if is_one {
+                Error::NotFormatted
+            } else {
+                Error::OtherSize { found: small, given: large }
+            };
+            let is_small = blocks == small;
+            let expected = if is_small { Ok(b"all of it".to_vec()) } else { Err(refused) };
+            assert_eq!(opened, expected, "one: {is_one}");
+            store.close()?;
+        }
+    }
+    Ok(())
 }
 
 proptest! {
