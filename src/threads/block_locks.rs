@@ -133,7 +133,8 @@ impl Claims {
     }
 
     fn forget_if_empty(&mut self) {
-        if self.0.as_ref().is_some_and(|claims| claims.ages.is_empty() && claims.beside.is_empty()) {
+        if self.0.as_ref().is_some_and(|claims| claims.ages.is_empty() && claims.beside.is_empty())
+        {
             self.0 = None;
         }
     }

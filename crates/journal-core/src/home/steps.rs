@@ -163,7 +163,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         let cut = self.cut_behind(indexes, &snapshot.bounds, &targets, &oldest, seen);
         // 3. The heads, and the room behind them.
-        let freed = self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), &oldest, seen)?;
+        let freed =
+            self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), &oldest, seen)?;
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
@@ -312,7 +313,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes.of(block, |index| index.unreadable_in(block)) == self.attempt
     }
 
-    /// Begins anew where the lists leave a lane out for a block that has been written anew since, or
+    /// Begins anew where the lists leave a lane out for a block that was written anew since, or
     /// that is to be tried again.
     fn forget_lists_of_cured(
         &self,
