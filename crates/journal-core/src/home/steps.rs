@@ -172,7 +172,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let has_others = common.geometry.lanes > 1;
         let lists = (&mut oldest, &mut coming);
-        let holds = has_others && self.hold_back(indexes, (&heads, &cut), lists, seen);
+        let moves = (&heads, &targets, &cut);
+        let holds = has_others && self.hold_back(indexes, moves, lists, seen);
         oldest.drop_below(if holds { oldest.frames().len() } else { seen }, &cut);
         Ok(match (freed.bytes, count) {
             // Other lanes go on.
@@ -334,15 +335,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     fn hold_back(
         &self,
         indexes: &mut impl Indexes,
-        (heads, cut): (&Records, &Bounds),
+        (heads, targets, cut): (&Records, &Records, &Bounds),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         seen: usize,
     ) -> bool {
         let seen = oldest.frames().get(..seen).unwrap_or_default();
+        // All of the record was looked at, and it stays.
         let is_at_head = |listed: &&Listed| {
-            let lane = usize::from(listed.lane.raw());
-            let head = heads.get(lane).map(|head| head.0);
-            head == Some(listed.sequence) && cut.get(lane) == Some(&listed.sequence)
+            let (lane, sequence) = (usize::from(listed.lane.raw()), listed.sequence);
+            heads.get(lane).is_some_and(|head| head.0 == sequence)
+                && targets.get(lane).is_some_and(|target| target.0 > sequence)
+                && cut.get(lane) == Some(&sequence)
         };
         let mut at_heads = seen.iter().filter(is_at_head);
         let sick = at_heads.find(|listed| self.is_left_out(indexes, listed.block));
