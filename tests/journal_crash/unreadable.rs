@@ -303,7 +303,8 @@ struct Beside {
 impl Beside {
     fn new(mutator: Mutator) -> Self {
         let steps = vec![];
-        let program = Program { mutator, batch: 1, ..Program::new(Logged::Compressed, 2, steps) };
+        let program = Program::new(Logged::Compressed, 2, steps);
+        let program = Program { mutator, batch: 1, lane_slots: 0, lane_segments: 0, ..program };
         let world = World::boot(program.start(), Model::Torn8);
         let journal = program.open(&world).expect("opens");
         write(&journal, 0, &content_of(1, 0, Write)).expect("commits");

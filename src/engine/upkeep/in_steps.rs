@@ -108,7 +108,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if folded.folded > 0 || folded.freed_slots > 0 {
             self.note_folded(folded);
         }
-        if home.batches > 0 || home.freed_bytes > 0 {
+        if home.batches > 0 || home.freed_bytes > 0 || home.unreadable > 0 {
             self.note_checkpoint(home, start);
         }
     }
