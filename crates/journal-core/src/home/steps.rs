@@ -131,8 +131,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
             charges.frame = charges.frame.saturating_add(SLOT_NANOS);
-            let frames = usize::try_from(most_nanos / charges.frame).unwrap_or(usize::MAX);
-            most = most.min(frames).max(1);
+            let frames = most_nanos.checked_div(charges.frame).unwrap_or(most_nanos);
+            most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
             let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
             let listed = (&snapshot.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
