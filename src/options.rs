@@ -453,9 +453,14 @@ impl<L, H> Options<L, H> {
     /// more steps.
     ///
     /// It bounds what the journal does between two calls of the device, and how much it asks of the
-    /// device in one step. It cannot bound how long a slow device takes for that. The first step
-    /// goes through the whole index, and in a journal with a disk-side log room is made in one go.
-    /// [`Stats`](crate::Stats) say how long stops were, and what for.
+    /// device in one step. It cannot bound how long a slow device takes for that. In a journal with
+    /// a disk-side log room is made in one go. [`Stats`](crate::Stats) say how long stops were, and
+    /// what for.
+    ///
+    /// The first step needs a list that is made of the whole index. Without a thread in the
+    /// background, the commits before it make that list, in parts of a quarter of this time, once a
+    /// [threshold](Self::thresholds) is crossed. Where a share of the index is short of frames,
+    /// transactions take steps before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
         self.settings.longest_stop = time;

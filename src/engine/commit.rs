@@ -56,7 +56,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
-use crate::staging::old_images::OnOlds;
+use crate::staging::old_images::{OnLoans, OnOlds};
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
@@ -252,6 +252,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 3. The policy is asked, with old images if it sees them.
         // The policy and the device may panic.
         let watch = self.failure.watch();
+        if let Some(loans) = self.loans_to(operations, sees) {
+            // 4. Like below.
+            let prepared = self.prepare_on_loans(work, &loans);
+            if let Some(prepared) = prepared {
+                watch.end();
+                return self.reserve_and_commit(work, &loans, prepared, durability);
+            }
+        }
         let kept = match sees {
             Sees::Operations => Ok(()),
             Sees::Olds => self.keep_olds(seat, operations),
@@ -268,15 +276,37 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Everything is known by now, so no more is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
-        // 4. Bytes are reserved, and the record is stored.
+        self.reserve_and_commit(work, operations, prepared, durability)
+    }
+
+    /// 4. Bytes are reserved, and the record is stored.
+    #[inline]
+    fn reserve_and_commit<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        prepared: Result<Prepared, CommitError>,
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
-        let last = operations.operations.last().map_or(BlockNumber(0), Operation::block);
+        let last = operations.count().checked_sub(1);
+        let last = last.map_or(BlockNumber(0), |at| operations.with(at, Operation::block));
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
             self.abort(work, operations);
             return Err(error);
         }
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
         self.end(work, operations, Keeps::All, commit)
+    }
+
+    /// The operations of a call on old images that are lent. `None` where they are copied, or not
+    /// wanted. A policy that bypasses may be asked twice (L3).
+    #[inline]
+    fn loans_to<'o>(&self, operations: &'o [Operation<'o>], sees: Sees) -> Option<OnLoans<'o>> {
+        if sees == Sees::Operations || self.common.policy.bypasses_when_full() {
+            return None;
+        }
+        OnLoans::of(operations, sees == Sees::Olds, |block| self.lends_old(block))
     }
 
     /// Prepares a transaction for which room is reserved.

@@ -7,6 +7,7 @@
 //!     it keeps copies, and makes images of what was patched.
 //! L3. A policy that is asked twice must see the same. So loans end as well where a record has
 //!     several parts, or where something goes to the disk before it.
+//!     A call with all operations at hand ends them too where the policy may send data elsewhere.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
 use journal_core::parts::{Goes, Operations, Prepared};
@@ -188,7 +189,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Prepares a transaction whose old images are lent to the policy. `None` where they are not
     /// all there any more (L2), or where the policy will be asked again (L3).
     #[inline]
-    fn prepare_on_loans<O: Operations + ?Sized>(
+    pub(super) fn prepare_on_loans<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,

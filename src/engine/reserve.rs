@@ -437,9 +437,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut share = self.lock_block(work, age, block)?;
         work.note_how(&share);
         let is_there = self.reserve_frame(&mut share, work, block);
+        let is_low = share.is_low();
         drop(share);
         if !is_there {
             self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, others, block))?;
+        } else if is_low && self.steps_ahead(work) {
+            let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
+            self.or_give_up_frame(stepped, block)?;
         }
         if self.common.geometry.lane_places() == 0 {
             return Ok(());

@@ -12,6 +12,9 @@ use crate::threads::block_locks::Claims;
 /// short.
 const FOLDED_FROM: usize = 16;
 
+/// A share is low on frames where fewer are left than its capacity divided by this.
+const LOW_PART: usize = 32;
+
 /// One share of the index. With its lock it is two cache lines, since the next share that a commit
 /// takes is seldom in the caches.
 #[derive(Debug)]
@@ -79,6 +82,13 @@ impl Share {
         let Self { index, reserved, .. } = self;
         index.free_frames().saturating_sub(*reserved) <= index.capacity() / 8
             && index.frames() >= index.capacity() / 2
+    }
+
+    /// Whether it has so few frames left that a transaction frees some, which need not be its own.
+    #[inline]
+    pub(crate) fn is_low(&self) -> bool {
+        let Self { index, reserved, .. } = self;
+        index.free_frames().saturating_sub(*reserved) < index.capacity() / LOW_PART
     }
 
     /// Whether there is room for another frame, beside those that are reserved.

@@ -131,6 +131,75 @@ impl Operations for OnOlds<'_> {
     }
 }
 
+/// The most operations of a call to which old images are lent.
+const LENT_MAX: usize = u64::BITS as usize;
+
+/// Operations, and which of their blocks the journal lends the policy. It sees of them what
+/// [`OnOlds`] would show, and there is no copy.
+pub(crate) struct OnLoans<'o> {
+    operations: &'o [Operation<'o>],
+    /// A bit for each operation.
+    lent: u64,
+    are_all: bool,
+}
+
+impl<'o> OnLoans<'o> {
+    /// Lends what `lends` says. `None` where nothing is lent, or where the old image of every live
+    /// block is wanted and not all are lent.
+    pub(crate) fn of(
+        operations: &'o [Operation<'o>],
+        are_all: bool,
+        lends: impl Fn(BlockNumber) -> bool,
+    ) -> Option<Self> {
+        if operations.len() > LENT_MAX {
+            return None;
+        }
+        let mut lent = 0;
+        for (at, operation) in operations.iter().enumerate() {
+            let Operation::Update(update) = operation else { continue };
+            let is_image = update.change.image().is_some() && update.kind != Kind::Append;
+            if !is_image || !(are_all || is_image_alone(update)) {
+                continue;
+            }
+            match lends(update.block) {
+                true => lent |= 1 << at,
+                false if are_all => return None,
+                false => {}
+            }
+        }
+        (lent != 0).then_some(Self { operations, lent, are_all })
+    }
+}
+
+impl Operations for OnLoans<'_> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.operations.len()
+    }
+
+    #[inline]
+    fn operation(&self, at: usize) -> Operation<'_> {
+        let mut operation = self.operations[at];
+        if let (Operation::Update(update), true) =
+            (&mut operation, self.are_all || self.has_lent_old(at))
+        {
+            update.old = None;
+            update.change = update.change.image().map_or(update.change, Change::Image);
+        }
+        operation
+    }
+
+    #[inline]
+    fn image_alone(&self, _at: usize) -> Option<(BlockNumber, &[u8])> {
+        None
+    }
+
+    #[inline]
+    fn has_lent_old(&self, at: usize) -> bool {
+        self.lent & 1 << at != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use core::convert::Infallible;

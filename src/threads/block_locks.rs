@@ -105,7 +105,7 @@ pub(crate) struct BlockLocks {
 }
 
 /// What is unusual about the blocks of one share of the index, behind that share's lock: which of
-/// them are claimed, and whether some are locked beside the table.
+/// them are claimed, and which are locked beside the table.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Option<Box<Claimed>>);
 
@@ -114,8 +114,8 @@ pub(crate) struct Claims(Option<Box<Claimed>>);
 struct Claimed {
     /// The claims of each block, the oldest first.
     ages: BTreeSet<(BlockNumber, Age)>,
-    /// How many blocks of the share are locked beside the table.
-    beside: usize,
+    /// The blocks of the share that are locked beside the table.
+    beside: BTreeSet<BlockNumber>,
 }
 
 impl Claims {
@@ -133,20 +133,21 @@ impl Claims {
     }
 
     fn forget_if_empty(&mut self) {
-        if self.0.as_ref().is_some_and(|claims| claims.ages.is_empty() && claims.beside == 0) {
+        if self.0.as_ref().is_some_and(|claims| claims.ages.is_empty() && claims.beside.is_empty())
+        {
             self.0 = None;
         }
     }
 
-    /// Whether some blocks are locked beside the table.
-    fn has_beside(&self) -> bool {
-        self.0.as_ref().is_some_and(|claims| claims.beside > 0)
+    /// Whether a block is locked beside the table.
+    fn has_beside(&self, block: BlockNumber) -> bool {
+        self.0.as_ref().is_some_and(|claims| claims.beside.contains(&block))
     }
 
     /// Whether a block is not to be had by its word alone.
     #[cold]
     fn hinder(&self, block: BlockNumber, age: Age) -> bool {
-        self.has_beside() || self.older(block, age).is_some()
+        self.has_beside(block) || self.older(block, age).is_some()
     }
 
     /// The age of the oldest claimant of a block, if it is older than `age`.
@@ -306,7 +307,7 @@ impl BlockLocks {
         age: Age,
     ) -> Result<LockedAt, Age> {
         let run = self.of_run(block);
-        let beside = claims.has_beside().then(|| self.lock_beside().get(&block).copied());
+        let beside = claims.has_beside(block).then(|| self.lock_beside().get(&block).copied());
         match beside.flatten().or_else(|| run.holder_of(block)) {
             Some(holder) if holder == age => return Ok(LockedAt::Before),
             Some(holder) => return Err(holder),
@@ -321,7 +322,7 @@ impl BlockLocks {
             return Ok(if is_new { LockedAt::Word(self.stripe(block)) } else { LockedAt::Before });
         }
         self.lock_beside().insert(block, age);
-        claims.0.get_or_insert_default().beside += 1;
+        claims.0.get_or_insert_default().beside.insert(block);
         Ok(LockedAt::Beside)
     }
 
@@ -329,7 +330,7 @@ impl BlockLocks {
     pub(crate) fn unlock_beside(&self, claims: &mut Claims, block: BlockNumber) {
         self.lock_beside().remove(&block);
         if let Some(claimed) = &mut claims.0 {
-            claimed.beside -= 1;
+            claimed.beside.remove(&block);
             claims.forget_if_empty();
         }
     }

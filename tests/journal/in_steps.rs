@@ -9,7 +9,8 @@ use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Rule, Site};
 use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::policy::{Change, Patch, Thresholds, Update};
 use nvm_journal::{
-    BlockSize, Durability, Error, FileDisk, FullBlock, Journal, MapOptions, ObjectLog, Operation,
+    BlockSize, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal, MapOptions,
+    ObjectLog, Operation,
 };
 
 use crate::use_it::{BLOCK, Files, any_memory, block};
@@ -386,4 +387,73 @@ fn what_changes_a_discarded_block_keeps_its_discard() {
     assert!(before != behind, "the rule is off, and nothing notices");
     let [before, behind, home] = read_on_a_discard(None, false);
     assert!(before == behind && before == home, "the content has changed by itself");
+}
+
+/// A block whose home was changed behind the journal's back: what is logged of it does not apply
+/// there, so nothing writes it home. Its frame stays at the head of the second lane. Returns how
+/// often it was tried while the first lane has gone round some times, and the most blocks that went
+/// home in one stop. Then the block is written anew, and both lanes go on.
+fn tries_of_what_cannot_be_read(without: Option<Rule>) -> (u64, u64) {
+    let files = Files::new("steps-held");
+    let options = any_options(CompressedDelta::new(), Without(without)).lanes(2);
+    let options = options.lane_bytes(BLOCKS * 4608).batch_blocks(4).index_frames(1 << 12);
+    let options = options.cache_bytes(0);
+    let journal = Journal::format(any_memory(2 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
+    let noise = |seed: u64| {
+        let mut random = seed | 1;
+        let mut next = || {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (random >> 56) as u8
+        };
+        core::array::from_fn::<u8, BLOCK, _>(|_| next())
+    };
+    let write_noise = |lane: usize, number: u64, seed: u64| {
+        let others: Vec<_> = (0..lane).map(|_| journal.begin().expect("begins")).collect();
+        let mut tx = journal.begin().expect("begins");
+        tx.write(block(number), &noise(seed)).expect("has room");
+        tx.commit().expect("commits");
+        drop(others);
+    };
+    write_noise(0, 0, 7);
+    journal.checkpoint().expect("writes home");
+    let others = journal.begin().expect("begins");
+    let mut tx = journal.begin().expect("begins");
+    tx.write_at(block(0), 100, &[1; 8]).expect("has room");
+    tx.commit().expect("commits");
+    drop(others);
+    let home = std::fs::OpenOptions::new().write(true).open(&files.0).expect("the disk's file");
+    std::os::unix::fs::FileExt::write_all_at(&home, &noise(8), 0).expect("writes");
+    // Older than all that comes.
+    (0..20).for_each(|number| write_noise(1, 100 + number, number));
+    let (mut before, mut most) = (1, 0);
+    for turn in 0..8 * BLOCKS {
+        write_noise(0, 1 + turn % 90, turn);
+        let home = journal.stats().expect("counts").checkpointed.blocks;
+        (most, before) = (most.max(home - before), home);
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.stops_for_bytes > 10, "{stats}");
+    let tries = stats.checkpointed.unreadable;
+    assert_eq!(journal.unreadable(), Ok(vec![block(0)]));
+    // What ends it.
+    write_noise(1, 0, 9);
+    (0..2 * BLOCKS).for_each(|turn| write_noise(1, 100 + turn % 20, turn));
+    assert_eq!(journal.unreadable(), Ok(vec![]));
+    (0..8 * BLOCKS).rev().take(90).for_each(|turn| {
+        let mut found = [0; BLOCK];
+        journal.read(block(1 + turn % 90), &mut found).expect("reads");
+        assert!(found == noise(turn), "block {}", 1 + turn % 90);
+    });
+    (tries, most)
+}
+
+/// The heads of other lanes go on in steps, and no step tries the block again. Without that, whole
+/// checkpoints make all room.
+#[test]
+fn a_block_that_cannot_be_read_does_not_end_the_steps_of_other_lanes() {
+    let (tries, most) = tries_of_what_cannot_be_read(None);
+    assert!(tries == 1 && most < 30, "{tries} tries, {most} blocks in a stop");
+    let (tries, most) = tries_of_what_cannot_be_read(Some(Rule::StepPassesHeld));
+    assert!(tries > 3 && most > 40, "without it {tries} tries, {most} blocks in a stop");
 }

@@ -1,7 +1,7 @@
 //! Blocks that cannot be read, behind the front door: checkpoints leave them out and go on, nothing
 //! of them is replaced, and nobody waits for ever for what they keep from coming free.
 
-use journal_core::BlockNumber;
+use journal_core::{BlockNumber, Rule};
 use nvm_journal::{Error, Journal};
 use sim_disk::{Explorer, Image, Mark, Model, Mutator, Scenario, World};
 
@@ -287,4 +287,100 @@ fn leaving_out_and_writing_anew_survive_every_crash() {
         let report = explored.unwrap_or_else(|failure| panic!("{cure:?}: {failure}"));
         assert!(report.images > 50, "{report}");
     }
+}
+
+/// Blocks that are written beside one that cannot be read, and how often.
+const OTHERS: usize = 2;
+const WRITES: u64 = 14;
+
+/// Steps beside a block that cannot be read. A change of it lies at the head of the second lane,
+/// and its home is not the one that the change was made of. The first lane goes round.
+struct Beside {
+    program: Program,
+    image: Image,
+}
+
+impl Beside {
+    fn new(mutator: Mutator) -> Self {
+        let steps = vec![];
+        let program = Program::new(Logged::Compressed, 2, steps);
+        let program = Program { mutator, batch: 1, lane_slots: 0, lane_segments: 0, ..program };
+        let world = World::boot(program.start(), Model::Torn8);
+        let journal = program.open(&world).expect("opens");
+        write(&journal, 0, &content_of(1, 0, Write)).expect("commits");
+        journal.checkpoint().expect("writes home");
+        let first = journal.begin().expect("begins");
+        let mut second = journal.begin().expect("begins");
+        second.write_at(SICK, 16, &[7; 8]).expect("has room");
+        let committed = second.commit().expect("commits").expect("something was logged");
+        assert_eq!(committed.lane.raw(), 1);
+        drop(first);
+        drop(journal);
+        let mut image = world.visible();
+        image.disk_mut(0).set_block(SICK, &content_of(2, 0, Write));
+        Self { program, image }
+    }
+
+    /// Checks that the sick block is what it was, and every other one what was written last.
+    fn check(journal: &Front, history: &[Mark]) -> Result<(), String> {
+        let found = read_block(journal, 0);
+        if !matches!(found, Err(Error::Apply { block: SICK, .. })) {
+            return Err(format!("the sick block: {found:?}"));
+        }
+        for block in 1..=OTHERS {
+            let of_block = |number: &u64| 1 + *number as usize % OTHERS == block;
+            let numbers = (1..=WRITES).filter(of_block);
+            let returned = numbers.clone().filter(|at| history.contains(&Mark::Returned(*at)));
+            let returned = returned.max().unwrap_or(0);
+            let may_be = numbers
+                .filter(|at| *at >= returned && history.contains(&Mark::Called(*at)))
+                .map(|at| content_of(at, block, Write));
+            let found = read_block(journal, block).map_err(|error| error.to_string())?;
+            if !may_be.chain((returned == 0).then_some([0; 64])).any(|one| one == found) {
+                return Err(format!("block {block} after {returned}: {found:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scenario for Beside {
+    fn start(&self) -> Image {
+        self.image.clone()
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let text = |error: Error| error.to_string();
+        let journal = self.program.open(world).map_err(text)?;
+        for number in 1..=WRITES {
+            let block = 1 + number as usize % OTHERS;
+            world.called(number);
+            write(&journal, block, &content_of(number, block, Write)).map_err(text)?;
+            world.returned(number);
+        }
+        let stats = journal.stats().map_err(text)?;
+        if stats.stops_for_bytes < 3 || stats.checkpointed.unreadable != 1 {
+            return Err(format!("whole checkpoints have made room: {stats}"));
+        }
+        Self::check(&journal, &world.history())
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        let history = world.history();
+        let journal = self.program.open(world).map_err(|error| error.to_string())?;
+        Self::check(&journal, &history)?;
+        world.recovered(0);
+        journal.checkpoint().map_err(|error| error.to_string())?;
+        Self::check(&journal, &history)
+    }
+}
+
+#[test]
+fn steps_beside_what_cannot_be_read_survive_every_crash() {
+    let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1 << 5);
+    let explore = |mutator| explorer.clone().with_kills().explore(&Beside::new(mutator));
+    let report = explore(Mutator::new()).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.images > 50, "{report}");
+    let without = explore(Mutator::without(&[Rule::StepPassesHeld]));
+    assert!(without.is_err(), "the rule is off, and nothing notices");
 }

@@ -6,6 +6,10 @@
 //! IS2. Between two steps the thread gives the upkeep back. Threads that need room take turns.
 //! IS3. Where steps do not help, all is tried that frees room, as one upkeep: for slots, and for
 //!      blocks that cannot be read or shielded.
+//! IS4. The first step needs a list that is made of all frames. Commits that come before it make
+//!      that list, in parts, from the time on at which room becomes scarce.
+//! IS5. A transaction takes a step where its share of the index has few frames left. A step frees
+//!      frames of all shares, and so may free none of that one. Until it is full, others do.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -13,7 +17,7 @@ use std::time::Instant;
 
 use journal_core::parts::{HomeScratch, Oldest, Step, Waiting};
 use journal_core::policy::Policy;
-use journal_core::{CheckpointReport, FoldReport, Scope};
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, Scope};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
@@ -23,6 +27,14 @@ use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
+use crate::staging::work::Work;
+
+/// A commit that makes a part of the list takes this part of the time that a step may take.
+const LIST_PARTS: u64 = 4;
+
+/// Where a step that was taken ahead of need has freed nothing, this number of records comes before
+/// the next one.
+const AGAIN_AFTER: u64 = 64;
 
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
@@ -96,7 +108,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if folded.folded > 0 || folded.freed_slots > 0 {
             self.note_folded(folded);
         }
-        if home.batches > 0 || home.freed_bytes > 0 {
+        if home.batches > 0 || home.freed_bytes > 0 || home.unreadable > 0 {
             self.note_checkpoint(home, start);
         }
     }
@@ -175,8 +187,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Ok(match which {
                 Which::Rings => {
                     let scope = if has_slots { Scope::Rings } else { Scope::All };
-                    let oldest = &mut Oldest { memory: oldest, left };
-                    let coming = &mut Oldest { memory: coming, left: left_of_coming };
+                    let oldest = Oldest { memory: oldest, left };
+                    let coming = Oldest { memory: coming, left: left_of_coming };
                     let lists = (oldest, coming);
                     let scope = (scope, nanos);
                     home.checkpoint_step(common, lanes, shares, scratch, lists, scope, reports)?
@@ -215,9 +227,67 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
+    /// Whether a transaction takes steps ahead of need. Not where a thread does, nor where content
+    /// in slots keeps its frames, or room is made by copies.
+    pub(crate) fn steps_ahead(&self, work: &Work) -> bool {
+        self.wants_free_frames()
+            && !self.relogs
+            && !self.bell.has_thread()
+            && !work.is_out_of_time()
+    }
+
+    /// Takes one step for the share of the index that has this block, and is low on frames (IS5).
+    #[cold]
+    pub(crate) fn step_ahead(&self, block: BlockNumber) -> Result<(), Error> {
+        let (mut made, start) = (Made::default(), Instant::now());
+        self.with_upkeep_first(|cell| {
+            let readable = self.readable();
+            let since = cell.ahead_in_vain.map(|before| readable.wrapping_sub(before));
+            let is_in_vain = since.is_some_and(|since| since < AGAIN_AFTER);
+            // Another thread may have freed some meanwhile.
+            if is_in_vain || !self.share(block)?.is_low() {
+                return Ok(());
+            }
+            self.check_not_failed()?;
+            let most = (self.step_blocks, self.step_nanos);
+            let step = self.step_in(cell, most, Which::Rings, &mut made);
+            step.inspect_err(|error| self.fail_of(*error))?;
+            cell.ahead_in_vain = if made.freed() > 0 { None } else { Some(readable) };
+            if made.freed() > 0 {
+                cell.in_vain = None;
+                self.tell_waiters_for_room();
+            }
+            Ok(())
+        })?;
+        self.note_made(&made, start);
+        Ok(())
+    }
+
+    /// Goes on with the list of the oldest frames (IS4). Returns whether it is there. Where another
+    /// upkeep is at work, the next commit sees to it.
+    fn make_list_ahead(&self) -> Result<bool, Error> {
+        let cell = self.upkeep.try_lock().map_err(|_| self.poisoned())?;
+        let Some(mut cell) = cell else { return Ok(false) };
+        let is_there = self.watched(|| {
+            self.check_not_failed()?;
+            let has_slots = self.common.geometry.lane_places() > 0;
+            cell.see_to_lists(self.frames(), has_slots);
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+            let lists = cell.lists();
+            let nanos = self.step_nanos / LIST_PARTS;
+            let is_there = self.step()?.list_ahead(common, lanes, shares, lists, nanos);
+            is_there.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
+        })?;
+        if is_there {
+            self.bell.set_wants_list(false);
+        }
+        Ok(is_there)
+    }
+
     /// Takes one step at the end of a commit that has crossed a threshold, where commits do that.
-    /// What the step meets is no error of the commit, which is durable. Where the journal fails,
-    /// the next call is told.
+    /// Before that, and where commits take no steps, it makes a part of the list that the first
+    /// step needs. What the work meets is no error of the commit, which is durable. Where the
+    /// journal fails, the next call is told.
     #[inline(always)]
     pub(crate) fn see_to_room<R>(&self, committed: &Result<R, Error>) {
         if self.bell.asks_commits() && committed.is_ok() {
@@ -228,6 +298,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Takes one step where a threshold is crossed, at the end of a commit.
     #[cold]
     pub(crate) fn make_room_in_commit(&self) -> Result<(), Error> {
+        if !self.bell.asked_commits() {
+            return Ok(());
+        }
+        if self.bell.wants_list() && !self.make_list_ahead()? {
+            self.bell.ask_commits();
+            return Ok(());
+        }
         if !self.bell.was_asked() {
             return Ok(());
         }

@@ -14,6 +14,9 @@
 //! OL4. A pass may take its time. A frame stays in its place of the index until it is forgotten, so
 //!      the pass comes by it. What is stored meanwhile lies behind the end of the list.
 //! OL5. A list that follows another one counts only where the heads have passed all of that.
+//! OL6. A lane whose head stays where it is, since a block there cannot be read, is left out: the
+//!      list ends at its head. Other lanes go on, unless something older of their blocks is in that
+//!      one. The lane is listed again when the block is written anew, or tried again.
 
 use crate::home::search::Search;
 use crate::index::Indexes;
@@ -95,6 +98,9 @@ const NO_LIMIT: (u32, Stamp) = (u32::MAX, Stamp(u64::MAX));
 /// A record of each lane: its sequence, and its lane offset.
 pub(super) type Records = [(Sequence, u64); LANES_MAX as usize];
 
+/// For each lane, the block that keeps its head back, if one does.
+pub(super) type Held = [Option<BlockNumber>; LANES_MAX as usize];
+
 /// Which part of a list is left.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
@@ -104,6 +110,8 @@ pub struct Left {
     ends: Records,
     /// In each lane, where the list before this one ended. This one has nothing below.
     begins: Bounds,
+    /// The lanes that the list leaves out, each with the block that keeps its head back.
+    held: Held,
     /// The place of the indexes that its pass has come to.
     place: usize,
     /// Above the age of everything that it has.
@@ -119,6 +127,7 @@ impl Left {
         end: 0,
         ends: [(Sequence(0), 0); LANES_MAX as usize],
         begins: [Sequence(0); LANES_MAX as usize],
+        held: [None; LANES_MAX as usize],
         place: 0,
         limit: NO_LIMIT,
         is_whole: true,
@@ -253,6 +262,47 @@ impl Oldest<'_> {
     /// How many places its pass has gone through.
     pub(super) const fn place(&self) -> usize {
         self.left.place
+    }
+
+    /// Whether its pass is over.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.left.is_whole
+    }
+
+    /// The lanes that it leaves out.
+    pub(super) const fn held(&self) -> Held {
+        self.left.held
+    }
+
+    /// Leaves lanes out from now on, whose heads are at these records (OL6).
+    pub(super) fn hold(&mut self, held: &Held, heads: &Records) {
+        let is_held = |lane: usize| held.get(lane).is_some_and(Option::is_some);
+        let Left { ends, begins, .. } = self.left;
+        let places = ends.iter_mut().zip(begins.iter_mut());
+        for (lane, ((end, begins), head)) in places.zip(heads).enumerate() {
+            if is_held(lane) {
+                (*end, *begins) = (*head, head.0);
+            }
+        }
+        self.left.held = *held;
+        let mut kept = self.left.from;
+        for at in self.left.from..self.left.end {
+            let stays = |listed: &Listed| !is_held(usize::from(listed.lane.raw()));
+            if self.memory.get(at).is_some_and(stays) {
+                self.memory.swap(kept, at);
+                kept = kept.saturating_add(1);
+            }
+        }
+        self.left.end = kept;
+        // What was looked at is in another order.
+        if self.left.is_whole {
+            self.frames_mut().sort_unstable_by_key(Listed::age);
+        }
+    }
+
+    /// Forgets all that it has: there is no list.
+    pub(super) fn forget(&mut self) {
+        *self.left = Left::NONE;
     }
 
     /// Whether the heads, which are at these records, have passed all of the list before.

@@ -37,7 +37,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::units::{LANES_MAX, LaneNumber, Sequence};
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence};
 
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
@@ -48,6 +48,9 @@ const PLACE_NANOS: u64 = 10;
 
 /// What it is charged for a frame that it looks at and passes.
 const FRAME_NANOS: u64 = 500;
+
+/// What it is charged for a frame beside that, where slots may be folded or given back.
+const SLOT_NANOS: u64 = 500;
 
 /// What it is charged for a block, beside what its bytes take.
 const BLOCK_NANOS: u64 = 3_000;
@@ -104,7 +107,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
+        (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
         (scope, most_nanos): (Scope, u64),
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
@@ -112,25 +115,29 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let heads = self.heads();
         let first_kept = heads.map(|(sequence, _)| sequence);
+        self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
         oldest.drop_below(oldest.frames().len(), &first_kept);
         let mut places = 0_usize;
         indexes.each(|index| places = places.saturating_add(index.places()));
         if oldest.frames().is_empty() {
-            let passed = self.next_list(indexes, &snapshot, &first_kept, (oldest, coming), places);
+            let lists = (&mut oldest, &mut coming);
+            let passed = self.next_list(indexes, &snapshot, &heads, lists, places);
             charges.add(PLACE_NANOS.saturating_mul(passed as u64));
         }
         let to_pass = places.saturating_sub(coming.place());
         let with_each = oldest.part_of(1, to_pass) as u64;
         charges.frame = FRAME_NANOS.saturating_add(PLACE_NANOS.saturating_mul(with_each));
+        let mut most = scratch.batch.len().saturating_mul(FRAMES_EACH);
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
-            let frames = usize::try_from(most_nanos / FRAME_NANOS).unwrap_or(usize::MAX).max(1);
-            let most = scratch.batch.len().saturating_mul(FRAMES_EACH).min(frames);
+            charges.frame = charges.frame.saturating_add(SLOT_NANOS);
+            let frames = most_nanos.checked_div(charges.frame).unwrap_or(most_nanos);
+            most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
             let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
             let listed = (&snapshot.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
-        let from = (&*oldest, &mut charges);
+        let from = (&oldest, most, &mut charges);
         let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
         if count > 0 {
             let view = ContentView { common, lanes: &*lanes, bounds: &snapshot.bounds };
@@ -154,20 +161,63 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
         }
-        let cut = self.cut_behind(indexes, &snapshot.bounds, &targets, oldest, seen);
+        let cut = self.cut_behind(indexes, &snapshot.bounds, &targets, &oldest, seen);
         // 3. The heads, and the room behind them.
-        let freed = self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), oldest, seen)?;
+        let freed =
+            self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), &oldest, seen)?;
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
         let part = oldest.part_of(seen, places.saturating_sub(coming.place()));
         coming.go_on(indexes, part, |rule| self.keeps(rule));
-        oldest.drop_below(seen, &cut);
+        let has_others = common.geometry.lanes > 1;
+        let lists = (&mut oldest, &mut coming);
+        let moves = (&heads, &targets, &cut);
+        let holds = has_others && self.hold_back(indexes, moves, lists, seen);
+        oldest.drop_below(if holds { oldest.frames().len() } else { seen }, &cut);
         Ok(match (freed.bytes, count) {
+            // Other lanes go on.
+            (0, 0) if holds => Step::Done,
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
             (0, 0) => Step::Stuck,
             _ => Step::Done,
         })
+    }
+
+    /// Goes on with the list that the next step would have to make, for this time. Returns whether
+    /// it is there, or nothing is to be listed.
+    ///
+    /// # Errors
+    /// The medium's. The journal must then refuse to go on.
+    pub fn list_ahead<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
+        most_nanos: u64,
+    ) -> Result<bool, JournalError> {
+        let heads = self.heads();
+        let first_kept = heads.map(|(sequence, _)| sequence);
+        oldest.drop_below(oldest.frames().len(), &first_kept);
+        if !oldest.frames().is_empty() {
+            return Ok(true);
+        }
+        let follows = coming.follows(&first_kept);
+        if coming.is_whole() && follows {
+            coming.drop_below(coming.frames().len(), &first_kept);
+            if !coming.frames().is_empty() {
+                return Ok(true);
+            }
+        }
+        if coming.is_whole() || !follows {
+            let snapshot = self.snapshot(common, lanes, true)?;
+            coming.begin((&snapshot.bounds, &snapshot.tails), None);
+            coming.hold(&oldest.held(), &heads);
+        }
+        let places = usize::try_from(most_nanos / PLACE_NANOS).unwrap_or(usize::MAX).max(1);
+        coming.go_on(indexes, places, |rule| self.keeps(rule));
+        Ok(coming.is_whole())
     }
 
     /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
@@ -204,7 +254,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let mut search = Search::of(self, common, bounds, scope);
                 has_more = oldest.list_in_slots(indexes, &mut search, &mut looked);
             }
-            let from = (&*oldest, &mut charges);
+            let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
+            let from = (&*oldest, most, &mut charges);
             (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
             if count > 0 {
                 let view = ContentView { common, lanes: &*lanes, bounds };
@@ -232,10 +283,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         &self,
         indexes: &mut impl Indexes,
         snapshot: &Snapshot,
-        first_kept: &Bounds,
+        heads: &Records,
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         places: usize,
     ) -> usize {
+        let first_kept = &heads.map(|(sequence, _)| sequence);
         let mut passed = 0_usize;
         let here = (&snapshot.bounds, &snapshot.tails);
         let keeps = |rule| self.keeps(rule);
@@ -246,12 +298,68 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             oldest.drop_below(oldest.frames().len(), first_kept);
         }
         if oldest.frames().is_empty() {
+            let held = oldest.held();
             oldest.begin(here, None);
+            oldest.hold(&held, heads);
             oldest.go_on(indexes, usize::MAX, keeps);
             passed = passed.saturating_add(places);
         }
         coming.begin(here, Some(oldest));
+        coming.hold(&oldest.held(), heads);
         passed
+    }
+
+    /// Whether a block was left out of this attempt, since it cannot be read.
+    fn is_left_out(&self, indexes: &mut impl Indexes, block: BlockNumber) -> bool {
+        indexes.of(block, |index| index.unreadable_in(block)) == self.attempt
+    }
+
+    /// Begins anew where the lists leave a lane out for a block that was written anew since, or
+    /// that is to be tried again.
+    fn forget_lists_of_cured(
+        &self,
+        indexes: &mut impl Indexes,
+        oldest: &mut Oldest<'_>,
+        coming: &mut Oldest<'_>,
+    ) {
+        let mut held = oldest.held().into_iter().flatten();
+        if held.any(|block| !self.is_left_out(indexes, block)) {
+            oldest.forget();
+            coming.forget();
+        }
+    }
+
+    /// Takes lanes out of the lists whose heads stay where they are, since a block cannot be read:
+    /// one that lies at such a head, or at that of another lane (OL6). Returns whether there are
+    /// some that were not left out before.
+    fn hold_back(
+        &self,
+        indexes: &mut impl Indexes,
+        (heads, targets, cut): (&Records, &Records, &Bounds),
+        (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
+        seen: usize,
+    ) -> bool {
+        let seen = oldest.frames().get(..seen).unwrap_or_default();
+        // All of the record was looked at, and it stays.
+        let is_at_head = |listed: &&Listed| {
+            let (lane, sequence) = (usize::from(listed.lane.raw()), listed.sequence);
+            heads.get(lane).is_some_and(|head| head.0 == sequence)
+                && targets.get(lane).is_some_and(|target| target.0 > sequence)
+                && cut.get(lane) == Some(&sequence)
+        };
+        let mut at_heads = seen.iter().filter(is_at_head);
+        let sick = at_heads.find(|listed| self.is_left_out(indexes, listed.block));
+        let Some(sick) = sick.filter(|_| self.keeps(Rule::StepPassesHeld)) else { return false };
+        // Other lanes may have to stay as long as that one does.
+        let mut held = oldest.held();
+        for listed in seen.iter().filter(is_at_head) {
+            if let Some(held) = held.get_mut(usize::from(listed.lane.raw())) {
+                *held = held.or(Some(sick.block));
+            }
+        }
+        oldest.hold(&held, heads);
+        coming.hold(&held, heads);
+        true
     }
 
     /// The first record that each lane keeps: where its head is.
@@ -272,12 +380,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         snapshot: &Snapshot,
         scope: Scope,
         scratch: &mut HomeScratch<'_>,
-        (oldest, charges): (&Oldest<'_>, &mut Charges),
+        (oldest, most, charges): (&Oldest<'_>, usize, &mut Charges),
     ) -> (usize, usize) {
         let mut search = Search::of(self, common, &snapshot.bounds, scope);
         let batch = &mut *scratch.batch;
         let frames = oldest.frames();
-        let most = batch.len().saturating_mul(FRAMES_EACH).min(frames.len());
+        let most = most.min(frames.len());
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
         for (at, listed) in frames.iter().enumerate() {
             if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {

@@ -58,6 +58,8 @@ pub enum Rule {
     StepPassesSeen,
     /// The list of a checkpoint in steps has every frame of the records that it has gone through.
     StepListsAll,
+    /// Steps go on in other lanes where a block that cannot be read keeps a head back.
+    StepPassesHeld,
     /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
     StepMovesForward,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
@@ -145,7 +147,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 65] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -171,6 +173,7 @@ impl Rule {
         Self::CutKeepsDiscard,
         Self::StepPassesSeen,
         Self::StepListsAll,
+        Self::StepPassesHeld,
         Self::StepMovesForward,
         Self::OneOfEachLane,
         Self::StampFloor,
