@@ -3,13 +3,14 @@
 
 use core::time::Duration;
 
-use journal_core::{BlockNumber, Overwrite, SiteKind};
+use journal_core::{BlockNumber, Overwrite, Rule, SiteKind};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use nvm_journal::policy::Thresholds;
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
 
 use crate::probe::{Logged, Probe};
 use crate::program::{Front, Program, read_all};
+use crate::rules::needs_beside;
 
 /// Blocks that each round changes. The first round alone changes the others, so that segments of
 /// the log are left with few blocks.
@@ -35,7 +36,11 @@ fn content(rounds: u8, block: usize) -> Block {
 
 impl Moved {
     fn new(rounds: u8, mutator: Mutator) -> Self {
-        let program = Program::new(Logged::Levels, 1, Vec::new());
+        Self::on_lanes(1, rounds, mutator)
+    }
+
+    fn on_lanes(lanes: u16, rounds: u8, mutator: Mutator) -> Self {
+        let program = Program::new(Logged::Levels, lanes, Vec::new());
         let overwrite = Overwrite::MayLeaveGarbage;
         Self {
             program: Program {
@@ -60,15 +65,20 @@ impl Moved {
 
     fn round(&self, journal: &Front, round: u8) -> Result<(), String> {
         let changed = if round == 1 { BLOCKS } else { CHANGED };
-        let written = journal.transact(|tx| {
+        // Each open transaction has a lane of its own. So the last lane has all changes, and the
+        // first one, which is left alone, more room for what is moved.
+        let others = (1..self.program.lanes).map(|_| journal.begin());
+        let others = others.collect::<Result<Vec<_>, _>>();
+        let written = others.and_then(|_others| {
+            let mut tx = journal.begin()?;
             (0..changed).try_for_each(|block| {
                 let at = usize::from(round % 4) * 8;
                 let bytes = &content(round, block)[at..=at];
                 tx.write_at(BlockNumber(block as u64), at, bytes)
-            })
+            })?;
+            tx.commit()
         });
-        written.map_err(|error: nvm_journal::Error| error.to_string())?;
-        Ok(())
+        written.map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -151,4 +161,11 @@ fn a_block_is_in_the_log_before_the_rings_forget_it() {
         }
     }
     assert!(count > 0, "there is something to get wrong: {sites:?}");
+}
+
+/// Blocks that are moved to another lane have stamps above what they were there. An open would look
+/// for those otherwise, where something else is by now.
+#[test]
+fn what_is_moved_is_above_what_was_there() {
+    needs_beside(&[], Rule::MovedAbove, &explorer(), |mutator| Moved::on_lanes(2, 6, mutator));
 }
