@@ -379,8 +379,7 @@ fn let_go(indexes: &mut impl Indexes, batch: &mut [Batched], count: usize) -> us
     for at in 0..count {
         let Some(batched) = batch.get(at).copied() else { break };
         let block = batched.block;
-        if batched.discarded
-            && indexes.of(block, |index| let_go_of_discard(index, block, |_| true))
+        if batched.discarded && indexes.of(block, |index| let_go_of_discard(index, block, |_| true))
         {
             continue;
         }

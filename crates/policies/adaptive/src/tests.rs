@@ -169,6 +169,13 @@ fn appended_data_goes_home_where_a_sync_costs_less_than_its_lines() {
 }
 
 #[test]
+fn room_is_made_when_the_setting_says_so() {
+    assert_eq!(WEAR.thresholds(), Thresholds::new(192, 192));
+    let policy = Adaptive::with(Settings::new().reclaim_at(7));
+    assert_eq!(policy.thresholds(), Thresholds::new(7, 7));
+}
+
+#[test]
 fn patches_alone_are_refused() {
     let patches = [Patch { at: 3, bytes: &[1] }];
     let update = Update::new(BlockNumber(0), Change::Patches(&patches));

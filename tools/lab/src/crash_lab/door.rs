@@ -16,9 +16,7 @@ use journal_core::policy::{Policy as _, Thresholds};
 use journal_core::{BlockNumber, BlockSize, DeviceFacts, Rule};
 use nvm_journal::{Error, Journal, Options};
 use serde_json::{Value, json};
-use sim_disk::{
-    DiskImage, Explorer, Failure, Image, Model, Mutator, Report, Rng, Scenario, World,
-};
+use sim_disk::{DiskImage, Explorer, Failure, Image, Model, Mutator, Report, Rng, Scenario, World};
 
 use crate::core_crash::program::Kind;
 use crate::crash_lab::work::each;
@@ -38,7 +36,11 @@ const TOUCHED_BYTES: usize = 16;
 #[derive(Clone, Debug)]
 enum Step {
     /// A transaction, while this number of others are open: each has a lane of its own.
-    Commit { others: usize, changes: Vec<(usize, Change)>, end: End },
+    Commit {
+        others: usize,
+        changes: Vec<(usize, Change)>,
+        end: End,
+    },
     Sync,
     /// Makes room where a threshold is crossed.
     Tick,

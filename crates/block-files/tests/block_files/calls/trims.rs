@@ -77,10 +77,8 @@ fn snapshot_sees(checkpoints: bool) -> core::result::Result<Vec<u8>, Box<dyn Err
     let world = world(1 << 18, BLOCK as u32, 400);
     let journal = Journal::format(world.pmem(), world.disk(0), &options())?;
     let journal = Arc::new(journal);
-    let files = BlockFiles::format(Arc::new(Negligent {
-        journal: Arc::clone(&journal),
-        checkpoints,
-    }))?;
+    let files =
+        BlockFiles::format(Arc::new(Negligent { journal: Arc::clone(&journal), checkpoints }))?;
     files.create("a")?.write_at(0, &[7; 4 * BLOCK])?;
     journal.checkpoint()?;
     let is_of_the_file = |block: &u64| {
@@ -118,10 +116,8 @@ fn blocks_behind(checkpoints: bool) -> core::result::Result<(u64, u64), Box<dyn 
     let disk = FileDiskOptions::new().growing(1000).create(&path, size, 0)?;
     let format = Journal::<FullBlock, On<SimPmem, FileDisk>>::format;
     let journal = Arc::new(format(world.pmem(), disk.clone(), &settings)?);
-    let files = BlockFiles::format(Arc::new(Negligent {
-        journal: Arc::clone(&journal),
-        checkpoints,
-    }))?;
+    let files =
+        BlockFiles::format(Arc::new(Negligent { journal: Arc::clone(&journal), checkpoints }))?;
     files.create("a")?.write_at(0, &vec![b'a'; 40 * size.bytes()])?;
     files.create("b")?.write_at(0, &vec![b'b'; 40 * size.bytes()])?;
     journal.checkpoint()?;
