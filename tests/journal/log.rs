@@ -583,9 +583,9 @@ fn what_no_slot_or_home_takes_goes_to_the_log_where_the_lane_is_full() {
         let image = [9; BLOCK];
         let write = |number| Operation::write(block(number), &image);
         journal.transact(|tx| (0..4).try_for_each(|at| tx.write(block(at), &image))).expect("fits");
-        journal.commit(&[write(0), write(3)], Durability::Durable).expect("fits");
+        journal.commit(&[write(0), write(1), write(3)], Durability::Durable).expect("fits");
         let stats = journal.stats().expect("goes on");
-        assert_eq!((stats.total().logged, stats.checkpoints), (6, 0), "{placement:?}: {stats}");
+        assert_eq!((stats.total().logged, stats.checkpoints), (7, 0), "{placement:?}: {stats}");
         for number in 0..4 {
             let mut found = vec![0; BLOCK];
             journal.read(block(number), &mut found).expect("reads");

@@ -121,6 +121,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
     }
 
+    /// Whether what is meant for a slot, or for home where it cannot go, goes to the disk-side log:
+    /// all data does, and there are no slots.
+    pub(crate) fn logs_instead(&self, update: &Update<'_>, goes: Goes) -> bool {
+        let is_data = update.class == Class::Data && update.change.image().is_some();
+        goes == Goes::DataToLog && is_data && self.geometry.lane_slots == 0
+    }
+
     /// Asks the policy for as many of the operations as fit into one part, from `first` on. Returns
     /// the first one that does not belong to it.
     fn place_chunk(
@@ -241,13 +248,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 (Form::Home, 0, Later::Nothing)
             }
             // What cannot go home goes to a slot. What no slot can take goes into the record, or to
-            // the log where other data goes there too.
+            // the log where all data does.
             Placement::Slot | Placement::Home if image.is_some() => {
                 let older = versions.older_slot(update.block);
                 let is_new = older.is_none();
                 if is_new && taken.slots >= free.slots {
-                    let bypasses = free.goes == Goes::DataToLog && update.class == Class::Data;
-                    if bypasses { in_log(taken) } else { in_record }
+                    if self.logs_instead(update, free.goes) { in_log(taken) } else { in_record }
                 } else {
                     taken.slots = taken.slots.saturating_add(u32::from(is_new));
                     (Form::Slot, SLOT_FRAME_LEN, Later::Slot { older })
