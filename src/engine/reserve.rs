@@ -312,12 +312,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         kept
     }
 
-    /// Makes sure that there are slots, where no background thread does. A version that finds no
-    /// slot goes into the ring, whole, and from there home.
+    /// Makes sure that there are slots, and blocks of the log, where no background thread does. A
+    /// version that finds none goes into the ring, whole, and from there home.
     fn see_to_places(&self, work: &Work) -> Result<(), Error> {
         let (geometry, cell) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
-        let has_log = || geometry.lane_log_blocks == 0 || cell.unreserved_log.left() > 0;
+        let has_log =
+            || geometry.lane_log_blocks == 0 || work.reserved_log > 0 || self.log_left(cell, 1) > 0;
         let has_some = || has_slots() && has_log();
         if self.clean.is_some() && !has_slots() {
             self.give_clean_back(Some(work.lane), 1)?;

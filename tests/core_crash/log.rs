@@ -93,6 +93,17 @@ fn moving_to_the_log_survives_every_crash() {
     }
 }
 
+/// What is moved has a stamp above what it moves, which lies in a lane behind its own: an open would
+/// put that on top otherwise, and look for it where something else is by now.
+#[test]
+fn what_is_moved_is_above_what_was_there() {
+    let begin = vec![both(1), write_at(1, 0), write_at(1, 1), Step::Move(0), Step::Garbage];
+    let again = commit(1, &[(2, Write), (3, Whole)], Durable);
+    let steps = [begin, vec![again]].concat();
+    let program = Program { lane_segments: 1, ..logged(2, steps) };
+    needs(Rule::MovedAbove, &explorer(), &program);
+}
+
 /// Where the log is full, the record has the image.
 #[test]
 fn a_log_without_room_is_no_reason_to_fail() {

@@ -42,6 +42,18 @@ fn a_slot_counts_only_if_its_content_is_right() {
     needs(Rule::SlotCheck, &explorer(), &byte_delta(1, rewritten(2)));
 }
 
+/// A spill that no record names is not there after a crash, nor after a kill.
+#[test]
+fn a_spill_is_not_believed_before_a_record_names_it() {
+    let spill = |block, commits| Step::Spill(0, block, commits);
+    let steps = vec![write(0, 0), spill(0, false), spill(1, true), spill(0, false)];
+    let program = Program::new(Kind::Lcow, 1, steps);
+    needs(Rule::SpillsUnnamed, &explorer(), &program);
+    let after = vec![spill(1, false), Step::Fold, spill(0, true)];
+    let program = Program { steps_after: after, ..program };
+    needs(Rule::SpillsUnnamed, &explorer().with_depth(1).with_kills(), &program);
+}
+
 #[test]
 fn the_newest_version_is_never_written_over() {
     let steps = vec![write(0, 0), deferred(0, 0), deferred(0, 0), write(0, 1)];

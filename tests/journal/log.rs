@@ -1,5 +1,7 @@
 //! Journals with a disk-side log: what goes there is read from there, and makes room.
 
+use core::time::Duration;
+
 use adaptive::Wish;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Placement, Policy, PolicyId, Span, Thresholds, Update,
@@ -527,18 +529,18 @@ fn a_journal_is_opened_with_other_sub_blocks() {
     }
 }
 
-/// Sends data home that is live there, which is allowed for appends only: what is to be logged of
-/// it is then the block, whatever was reserved.
+/// Sends data where there is no room for it: home, which is allowed for appends only, or to slots,
+/// of which the journal has none. What is to be logged of it is then the block.
 #[derive(Clone, Debug)]
-struct HomewardWhenFull;
+struct SendsData(Placement);
 
-impl Policy for HomewardWhenFull {
+impl Policy for SendsData {
     fn id(&self) -> PolicyId {
         PolicyId(0x7E66)
     }
 
     fn place(&self, update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
-        if update.class == Class::Data { Placement::Home } else { Placement::Image }
+        if update.class == Class::Data { self.0 } else { Placement::Image }
     }
 
     fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
@@ -554,14 +556,13 @@ impl Policy for HomewardWhenFull {
     }
 }
 
-/// Writes blocks as metadata until the lane is nearly full, and then one of them as data.
-fn commit_when_full(mutator: Mutator) -> (Result<(), Error>, DynJournal) {
-    let files = Files::new("log-homeward");
-    let options = any_options(HomewardWhenFull, mutator).lanes(1).lane_bytes(64 << 10);
-    let options = options.lane_log_blocks(16).segment_blocks(4).upkeep_in_commits(false);
+/// Writes blocks as metadata until the lane is nearly full. No upkeep makes room unless asked.
+fn nearly_full(files: &Files, policy: DynPolicy, log_blocks: u32) -> DynJournal {
+    let options = Options::new().policy(policy).hook(DynHook::default()).lanes(1);
+    let options = options.lane_bytes(64 << 10).lane_log_blocks(log_blocks).segment_blocks(4);
     let options = options.thresholds(Thresholds::new(255, 255));
-    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
-    let journal: DynJournal = journal.expect("formats");
+    let journal: DynJournal =
+        Journal::format(any_memory(1 << 20), files.any_disk(), &options).expect("formats");
     let free = || {
         let stats = journal.stats().expect("goes on");
         stats.lane_bytes - stats.total().used_bytes
@@ -571,26 +572,49 @@ fn commit_when_full(mutator: Mutator) -> (Result<(), Error>, DynJournal) {
         journal.transact(|tx| tx.write_metadata(block(round % 4), &noise(round))).expect("commits");
         round += 1;
     }
-    let image = [9; BLOCK];
-    let committed =
-        journal.transact(|tx| (0..4).try_for_each(|number| tx.write(block(number), &image)));
-    (committed, journal)
+    journal
 }
 
 #[test]
-fn a_policy_that_sends_live_data_home_is_refused_where_the_lane_is_full() {
-    let (committed, journal) = commit_when_full(Mutator::new());
-    assert!(matches!(committed, Err(Error::TooLarge { .. })), "{committed:?}");
-    // Nothing has changed, and everything else goes on.
-    let mut found = vec![0; BLOCK];
-    journal.read(block(0), &mut found).expect("reads");
-    assert_ne!(found, [9; BLOCK]);
-    journal.checkpoint().expect("writes home");
-    journal.transact(|tx| tx.write_metadata(block(0), &[7; BLOCK])).expect("commits");
-    journal.read(block(0), &mut found).expect("reads");
-    assert_eq!(found, [7; BLOCK]);
-    // Without the rule more is stored than there is room for, and something notices.
-    let without = || commit_when_full(Mutator::without(&[Rule::BypassFits])).0;
-    let stored = std::panic::catch_unwind(without);
-    assert!(!matches!(stored, Ok(Err(Error::TooLarge { .. }))), "{stored:?}");
+fn what_no_slot_or_home_takes_goes_to_the_log_where_the_lane_is_full() {
+    for placement in [Placement::Home, Placement::Slot] {
+        let files = Files::new(&format!("log-{placement:?}"));
+        let journal = nearly_full(&files, DynPolicy::new(SendsData(placement)), 16);
+        let image = [9; BLOCK];
+        let write = |number| Operation::write(block(number), &image);
+        journal.transact(|tx| (0..4).try_for_each(|at| tx.write(block(at), &image))).expect("fits");
+        journal.commit(&[write(0), write(1), write(3)], Durability::Durable).expect("fits");
+        let stats = journal.stats().expect("goes on");
+        assert_eq!((stats.total().logged, stats.checkpoints), (7, 0), "{placement:?}: {stats}");
+        for number in 0..4 {
+            let mut found = vec![0; BLOCK];
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found == image, "{placement:?}, block {number}");
+        }
+        journal.close().expect("closes");
+    }
+}
+
+/// Blocks of the log that an open transaction holds are free as soon as it ends: no other one, and
+/// no upkeep, writes anything home for them.
+#[test]
+fn nobody_makes_room_for_blocks_of_the_log_that_are_held() {
+    let settings = two_level::Settings::new().few_units(255).compares(false);
+    let files = Files::new("log-held");
+    let journal = nearly_full(&files, DynPolicy::new(TwoLevel::with(settings)), 8);
+    let mut holder = journal.begin().expect("begins");
+    for number in 10..18 {
+        holder.write_at(block(number), 100, &noise(number)[..2000]).expect("finds room in the log");
+    }
+    journal.transact(|tx| tx.write_at(block(20), 0, &[1])).expect("finds room in the lane");
+    journal.tick(Duration::from_secs(1)).expect("has nothing to do");
+    let stats = journal.stats().expect("goes on");
+    let made = (stats.stops_for_slots, stats.stops_for_bytes, stats.checkpoints);
+    assert_eq!(made, (0, 0, 0), "{stats}");
+    assert_eq!(stats.total().free_log_blocks, 8, "they are held, and not used");
+    holder.commit().expect("commits");
+    assert_eq!(journal.stats().expect("goes on").total().free_log_blocks, 0);
+    // Now they are used, and room is made for the next ones.
+    journal.transact(|tx| tx.write_at(block(21), 0, &[1])).expect("room is made");
+    assert!(journal.stats().expect("goes on").checkpoints > 0);
 }

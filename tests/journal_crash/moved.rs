@@ -3,17 +3,21 @@
 
 use core::time::Duration;
 
-use journal_core::{BlockNumber, Overwrite, SiteKind};
+use journal_core::{BlockNumber, Overwrite, Rule, SiteKind};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use nvm_journal::policy::Thresholds;
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
 
 use crate::probe::{Logged, Probe};
 use crate::program::{Front, Program, read_all};
+use crate::rules::needs_beside;
 
 /// Blocks that each round changes. The first round alone changes the others, so that segments of
 /// the log are left with few blocks.
 const CHANGED: usize = 3;
+
+/// Transactions of the first of two lanes before those of each round.
+const AHEAD: usize = 5;
 
 /// Rounds of changes, with a tick behind each.
 #[derive(Clone)]
@@ -35,11 +39,15 @@ fn content(rounds: u8, block: usize) -> Block {
 
 impl Moved {
     fn new(rounds: u8, mutator: Mutator) -> Self {
-        let program = Program::new(Logged::Levels, 1, Vec::new());
+        Self::on_lanes(1, rounds, mutator)
+    }
+
+    fn on_lanes(lanes: u16, rounds: u8, mutator: Mutator) -> Self {
+        let program = Program::new(Logged::Levels, lanes, Vec::new());
         let overwrite = Overwrite::MayLeaveGarbage;
         Self {
             program: Program {
-                lane_bytes: 24 * 64,
+                lane_bytes: u64::from(lanes) * 24 * 64,
                 lane_segments: 6,
                 batch: 4,
                 overwrite,
@@ -60,15 +68,23 @@ impl Moved {
 
     fn round(&self, journal: &Front, round: u8) -> Result<(), String> {
         let changed = if round == 1 { BLOCKS } else { CHANGED };
-        let written = journal.transact(|tx| {
-            (0..changed).try_for_each(|block| {
-                let at = usize::from(round % 4) * 8;
-                let bytes = &content(round, block)[at..=at];
-                tx.write_at(BlockNumber(block as u64), at, bytes)
+        // Of two lanes the last one takes what is moved, and the first one is ahead of it: these
+        // change nothing, and have a stamp each.
+        let ahead = if self.program.lanes > 1 { AHEAD } else { 0 };
+        let written = (0..ahead)
+            .try_for_each(|_| {
+                journal.transact(|tx| tx.write_at(BlockNumber(BLOCKS as u64 - 1), 63, &[0]))
             })
-        });
-        written.map_err(|error: nvm_journal::Error| error.to_string())?;
-        Ok(())
+            .and_then(|()| {
+                journal.transact(|tx| {
+                    (0..changed).try_for_each(|block| {
+                        let at = usize::from(round % 4) * 8;
+                        let bytes = &content(round, block)[at..=at];
+                        tx.write_at(BlockNumber(block as u64), at, bytes)
+                    })
+                })
+            });
+        written.map_err(|error: nvm_journal::Error| error.to_string())
     }
 }
 
@@ -88,9 +104,10 @@ impl Scenario for Moved {
             self.round(&journal, round)?;
             world.returned(round.into());
             journal.tick(Duration::from_secs(1)).map_err(|error| error.to_string())?;
-            let moved = journal.stats().map_err(|error| error.to_string())?.moved;
-            if moved < u64::from(round) {
-                return Err(format!("{moved} blocks are moved in {round} rounds"));
+            let stats = journal.stats().map_err(|error| error.to_string())?;
+            // What was moved is not in the rings any more.
+            if stats.moved < u64::from(round) || stats.total().used_bytes > 0 {
+                return Err(format!("behind round {round}: {stats}"));
             }
         }
         Ok(())
@@ -151,4 +168,11 @@ fn a_block_is_in_the_log_before_the_rings_forget_it() {
         }
     }
     assert!(count > 0, "there is something to get wrong: {sites:?}");
+}
+
+/// Blocks that are moved to another lane have stamps above what they were there. Otherwise the rings
+/// keep what was moved out of them.
+#[test]
+fn what_is_moved_is_above_what_was_there() {
+    needs_beside(&[], Rule::MovedAbove, &explorer(), |mutator| Moved::on_lanes(2, 4, mutator));
 }

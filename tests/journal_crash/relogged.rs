@@ -103,7 +103,7 @@ impl Scenario for Relogged {
     fn program(&self, world: &World) -> Result<(), String> {
         let stats = self.all(world).map_err(|error| error.to_string())?;
         // Copies alone let the heads go on: nothing is written home for that.
-        if stats.copied < 3 || stats.checkpointed.blocks > 0 {
+        if stats.copied < 2 || stats.checkpointed.blocks > 0 {
             return Err(format!("{}: {} copied: {stats}", self.name(), stats.copied));
         }
         Ok(())
@@ -181,19 +181,39 @@ fn nothing_is_copied_unless_it_is_asked_for() {
     }
 }
 
-/// What says that a block is not live keeps a head back like any content, and goes on with it.
+/// What says that a block is not live keeps a head back like any content. It is let go of where
+/// what is at home is sure to stay. An open does not know that: what it has found is copied.
 #[test]
-fn a_discard_at_a_head_is_copied_as_well() {
+fn a_discard_at_a_head_is_let_go_of_or_copied() {
+    let mut all = Vec::new();
     for relogged in each() {
         let world = World::boot(relogged.start(), MODEL);
+        let rounds = |journal: &DynJournal| {
+            for round in 1..=5 * ROUNDS {
+                let written = journal.transact(|tx| tx.write_metadata(HOT, &content(round, HOT)));
+                written.expect("goes on");
+                if !relogged.in_commits {
+                    journal.tick(Duration::ZERO).expect("goes on");
+                }
+            }
+            let stats = journal.stats().expect("is alive");
+            assert_eq!(stats.checkpointed.blocks, 0, "{}: {stats}", relogged.name());
+            stats.copied
+        };
+        let discard = |journal: &DynJournal| {
+            journal.transact(|tx| tx.discard(GONE)).expect("goes on");
+        };
         let journal = relogged.open(&world).expect("opens");
-        for round in 1..=5 * ROUNDS {
-            relogged.round(&journal, round).expect("goes on");
-        }
-        let stats = journal.stats().expect("is alive");
-        let is_right = stats.copied > 2 && stats.checkpointed.blocks == 0;
-        assert!(is_right, "{}: {} copied: {stats}", relogged.name(), stats.copied);
+        discard(&journal);
+        let let_go = rounds(&journal);
+        discard(&journal);
+        drop(journal);
+        let journal = relogged.open(&world).expect("opens");
+        all.push((relogged.name(), let_go, rounds(&journal)));
     }
+    // The block that is written again and again may be copied too.
+    let is_right = |(_, let_go, copied): &(String, u64, u64)| *let_go < 3 && *copied > let_go + 2;
+    assert!(all.iter().all(is_right), "{all:?}");
 }
 
 /// What lies in slots is folded, which takes less.

@@ -43,7 +43,7 @@ pub use crate::index::{
 pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::order::ordered::Pace;
 pub use crate::reclaim::movable::{Movable, pick_to_move};
-pub use crate::reclaim::relog::{Kept, kept_at_head};
+pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};

@@ -84,3 +84,36 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
         seat.staged.clear();
     }
 }
+
+/// BY1 says that a transaction whose data goes to the log fits into what it has reserved. Where it
+/// had reserved less, nothing would be stored.
+#[test]
+fn no_transaction_stores_more_than_it_has_reserved() {
+    use core::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
+
+    let commit = |mutator: sim_disk::Mutator| {
+        let nvm = Region::anonymous(1 << 20).expect("there is memory");
+        let options = Options::new().lanes(1).lane_log_blocks(8).segment_blocks(4).hook(mutator);
+        let journal: Journal<FullBlock, On<Region, TinyDisk, sim_disk::Mutator>> =
+            Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
+        let shared = journal.shared();
+        let mut seat = shared.seats.sit();
+        let age = seat.next_age(shared.blocks.age_behind());
+        let Seat { work, staged, .. } = &mut *seat;
+        let taken = shared.take_one_more(work, age, staged, BlockNumber(3), Some(Hint::DATA));
+        taken.expect("is free, and fits");
+        shared.unreserve_bytes(work);
+        work.bypasses = true;
+        let left = shared.lane(work.lane).unreserved.left();
+        assert!(shared.take_bytes(work.lane, left, 0), "others have all of it");
+        let image = [1; BLOCK];
+        let write = [Operation::write(BlockNumber(3), &image)];
+        shared.commit(work, &write[..], Keeps::All, Durability::Durable)
+    };
+    let refused = commit(sim_disk::Mutator::new());
+    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    let without = || commit(sim_disk::Mutator::without(&[Rule::BypassFits]));
+    let stored = catch_unwind(AssertUnwindSafe(without));
+    assert!(!matches!(stored, Ok(Err(Error::TooLarge { .. }))), "{stored:?}");
+}

@@ -464,7 +464,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
                 let cell_of = self.lane(number);
-                if cell_of.unreserved_log.left() >= self.levels.of(Stage::WriteHome).log_blocks {
+                let wanted = self.levels.of(Stage::WriteHome).log_blocks;
+                if self.log_left(cell_of, wanted) >= wanted {
                     continue;
                 }
                 let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
@@ -564,8 +565,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether a stage begins because some lane has too few free blocks in the disk-side log.
     fn log_is_short(&self, stage: Stage) -> bool {
-        let wanted = self.levels.of(stage).log_blocks;
-        self.lanes.iter().any(|cell| cell.unreserved_log.left() < wanted)
+        self.log_is_below(self.levels.of(stage).log_blocks)
+    }
+
+    fn log_is_below(&self, wanted: u64) -> bool {
+        self.lanes.iter().any(|cell| self.log_left(cell, wanted) < wanted)
+    }
+
+    /// Blocks of a lane's disk-side log that hold nothing. Where fewer than `wanted` are left to be
+    /// taken, those that transactions hold count too: no upkeep frees them, and what their holders
+    /// do not use comes back by itself.
+    pub(in crate::engine) fn log_left(&self, cell: &LaneCell<M>, wanted: u64) -> u64 {
+        let left = cell.unreserved_log.left();
+        if left >= wanted {
+            return left;
+        }
+        // A lane whose holder panicked: the journal has failed.
+        self.lock_lane(cell).map_or(left, |state| state.lane.free_log_blocks().into())
     }
 
     /// Whether a stage begins because some lane has too little room in its ring. What the running
@@ -642,7 +658,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let running = self.reserved_by_running();
         let is_due = self.each_left(running).any(|left| left < levels.asks_below_bytes())
             || least.slots < levels.asks_below_slots()
-            || least.log_blocks < levels.asks_below_log_blocks()
+            || self.log_is_below(levels.asks_below_log_blocks())
             || self.is_short_of_frames();
         if !is_due {
             return Ok(());

@@ -3,7 +3,8 @@
 //!
 //! It is a transaction of content that is committed already, made by the upkeep. A reader of a
 //! block sees no difference, before, in the middle or after. What was below stays as it is until
-//! nothing needs it.
+//! nothing needs it. The new version's stamp is above that of the one that is moved, in whatever
+//! lane that lies: it becomes the newest, here as for the next open.
 //!
 //! The upkeep comes behind blocks in the order of locks. So it waits for no block: it moves those
 //! that are free, and takes no room that is not there.
@@ -15,7 +16,7 @@ use journal_core::parts::{Goes, Movable, pick_to_move};
 use journal_core::policy::Policy;
 use journal_core::slot::SlotFrame;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
+use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation, Rule};
 
 use crate::engine::read::Keeps;
 use crate::error::Error;
@@ -134,6 +135,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         share = self.share(block)?;
         let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
+        if !self.keeps(Rule::MovedAbove) {
+            seat.work.overwritten = Stamp(0);
+        }
         Ok(is_there.then_some(newest))
     }
 

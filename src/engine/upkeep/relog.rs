@@ -12,10 +12,13 @@
 //!      [`move_to_log`](crate::engine::upkeep::move_to_log). What is to be copied is found without
 //!      the blocks, and looked at again with each block in hand. The upkeep waits for no block:
 //!      one that a transaction has stays where it is.
+//! RL4. A discard is let go of, and not copied, where nothing older can outlive it.
 //!
 //! **Crash**: as for a commit. Before the copy is durable, what it copies is still there.
 
-use journal_core::parts::{Goes, HomeScratch, Kept, Waiting, kept_at_head};
+use journal_core::parts::{
+    FrameAt, Goes, HomeScratch, Kept, Waiting, kept_at_head, let_go_of_discard,
+};
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
 use journal_core::{Batched, BlockNumber, CheckpointReport, Operation, Rule};
@@ -134,7 +137,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }))
     }
 
-    /// Copies blocks that are free. Returns how many.
+    /// Copies blocks that are free, or lets go of them. Returns how many.
     fn copy(&self, lane: LaneNumber, found: &[BlockNumber], goes: Goes) -> Result<u64, Error> {
         let block_bytes = self.common.block_bytes();
         let mut seat = self.seats.sit();
@@ -142,10 +145,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         seat.work.lane = lane;
         let mut images = vec![0; found.len() * block_bytes];
         let mut images = images.chunks_exact_mut(block_bytes);
-        let mut operations = Vec::with_capacity(found.len());
+        let (mut operations, mut let_go) = (Vec::with_capacity(found.len()), 0);
         for block in found {
             let Some(image) = images.next() else { break };
             match self.take_to_copy(&mut seat, age, *block, image) {
+                Ok(Some(Newest::Discard)) if self.lets_go_of(*block) => let_go += 1,
                 Ok(Some(Newest::Discard)) => operations.push(Operation::Discard(*block)),
                 Ok(Some(Newest::Content)) => operations.push(Operation::write(*block, image)),
                 Ok(None) => {}
@@ -155,7 +159,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             }
         }
-        self.commit_moved(&mut seat, &operations, goes)
+        Ok(let_go + self.commit_moved(&mut seat, &operations, goes)?)
+    }
+
+    /// Lets go of a block that was taken and is discarded (RL4); whether it can. The room that was
+    /// reserved for its frame is given back then.
+    fn lets_go_of(&self, block: BlockNumber) -> bool {
+        let Ok(mut share) = self.share(block) else { return false };
+        let is_durable = |frame: &FrameAt| self.lane(frame.lane).reach.is_durable(frame.sequence);
+        let goes = let_go_of_discard(&mut share.index, block, is_durable);
+        share.reserved -= usize::from(goes);
+        goes
     }
 
     /// Takes a block with room for its frame, and reads it, if it is free. It may have changed

@@ -140,6 +140,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         u32::try_from(appended).unwrap_or(u32::MAX)
     }
 
+    /// Whether what is meant for a slot, or for home where it cannot go, goes to the disk-side log:
+    /// all data does, and there are no slots.
+    pub(crate) fn logs_instead(&self, update: &Update<'_>, goes: Goes) -> bool {
+        let is_data = update.class == Class::Data && update.change.image().is_some();
+        goes == Goes::DataToLog && is_data && self.geometry.lane_slots == 0
+    }
+
     /// Asks the policy for as many of the operations as fit into one part, from `first` on. Returns
     /// the first one that does not belong to it.
     fn place_chunk(
@@ -235,6 +242,15 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let image_len = image.map_or(0, <[u8]>::len);
         let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
         let in_record = (Form::Image, image_len, Later::Nothing);
+        // What the log has no block for goes into the record.
+        let in_log = |taken: &mut FreePlaces| {
+            let at = taken.log_blocks;
+            if at >= free.log_blocks {
+                return in_record;
+            }
+            taken.log_blocks = at.saturating_add(1);
+            (Form::Log, SLOT_FRAME_LEN, Later::Logged(at))
+        };
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
             versions.with_old(update.block, |lent| {
@@ -256,27 +272,19 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             Placement::Home if versions.may_go_home(update.block) => {
                 (Form::Home, 0, Later::Nothing)
             }
-            // What cannot go home goes to a slot, and what no slot can take, into the record.
+            // What cannot go home goes to a slot. What no slot can take goes into the record, or to
+            // the log where all data does.
             Placement::Slot | Placement::Home if image.is_some() => {
                 let older = versions.older_slot(update.block);
                 let is_new = older.is_none();
                 if is_new && taken.slots >= free.slots {
-                    in_record
+                    if self.logs_instead(update, free.goes) { in_log(taken) } else { in_record }
                 } else {
                     taken.slots = taken.slots.saturating_add(u32::from(is_new));
                     (Form::Slot, SLOT_FRAME_LEN, Later::Slot { older })
                 }
             }
-            // What the log has no block for goes into the record.
-            Placement::DiskLog if image.is_some() => {
-                let at = taken.log_blocks;
-                if at < free.log_blocks {
-                    taken.log_blocks = at.saturating_add(1);
-                    (Form::Log, SLOT_FRAME_LEN, Later::Logged(at))
-                } else {
-                    in_record
-                }
-            }
+            Placement::DiskLog if image.is_some() => in_log(taken),
             placement => {
                 let block = update.block;
                 return Err(CommitError::CannotPlace { block, placement });

@@ -203,8 +203,18 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let placement = common.placement(&update, None, &mut encoder, prepared.goes());
             let block = update.block;
             let Some(image) = update.change.image() else { continue };
+            let placement = match placement {
+                Placement::Home if versions.may_go_home(block) => Placement::Home,
+                Placement::Home | Placement::Slot
+                    if common.logs_instead(&update, prepared.goes()) =>
+                {
+                    Placement::DiskLog
+                }
+                Placement::Home => continue,
+                placement => placement,
+            };
             match placement {
-                Placement::Home if versions.may_go_home(block) => {
+                Placement::Home => {
                     // Before the sync, without which the journal has failed.
                     if self.keeps(Rule::AppendsMakeSure) {
                         versions.gone_home(block);

@@ -73,6 +73,8 @@ pub enum Rule {
     CopiedStamp,
     /// What threads copy so that heads go on is the newest content of its block.
     CopyIsNewest,
+    /// What is moved into the disk-side log has a stamp above that of what it moves.
+    MovedAbove,
     /// All heads move in one superblock write.
     HeadsTogether,
     /// A record goes into free space only.
@@ -147,7 +149,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 66] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -180,6 +182,7 @@ impl Rule {
         Self::DurableIsCopied,
         Self::CopiedStamp,
         Self::CopyIsNewest,
+        Self::MovedAbove,
         Self::HeadsTogether,
         Self::SpaceChecked,
         Self::LastLineChecked,

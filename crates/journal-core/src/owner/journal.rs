@@ -209,6 +209,9 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             names.set_note(note);
             overwritten = overwritten.max(self.last_noted());
         }
+        if goes == Goes::DataToLog && !self.keeps(Rule::MovedAbove) {
+            overwritten = Stamp(0);
+        }
         if let Some(pieces) = &self.common.pieces(operations) {
             if let Some(prepared) = self.common.prepared(pieces, &names) {
                 let content = PiecesOf { operations, pieces, names: &names, ends: Ends::Record };

@@ -16,6 +16,9 @@
 //! both. The copy is whole, even where the content is a chain of encoded changes. The chain, and
 //! the home beneath it, is then needed no more.
 //!
+//! A discard is not copied where nothing older can outlive it. It is let go of, as a checkpoint
+//! does: the block then has what lies at home ([`let_go_of_discard`]).
+//!
 //! **Crash** before the fence: the record is torn or whole, and what it copies is still there.
 //! After it, and before the superblock: both are there, with the same content. After that: the
 //! copy alone is.
@@ -47,7 +50,7 @@ use crate::ports::policy::Policy;
 use crate::scan::reader::{IndexError, Reader, each_frame_of_front};
 use crate::space::lane::{Goes, InLane, Lane, Names};
 use crate::space::part::record_front;
-use crate::units::{LINE_BYTES, LaneNumber, Sequence, Stamp};
+use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 crate::sites! {
     pub(crate) mod site {
@@ -145,6 +148,34 @@ fn need_of(index: &Index<impl IndexMemory>, frame: &FrameAt) -> Need {
     Need::None
 }
 
+/// Lets go of a block whose newest frame is a discard that need not be copied: the heads may pass it
+/// then. Whether that is so. The caller keeps others from writing the block, and knows that the
+/// discard is durable if `is_durable` says so.
+///
+/// Two things speak against it. What lies at home may change when the power goes. Or an older frame
+/// is in another lane, or is an entry's: it would stay when the head has passed the discard.
+pub fn let_go_of_discard(
+    index: &mut Index<impl IndexMemory>,
+    block: BlockNumber,
+    is_durable: impl Fn(&FrameAt) -> bool,
+) -> bool {
+    let Some(newest) = index.newest(block) else { return false };
+    let frame = index.frame(newest);
+    if frame.form != Form::Discard || !is_durable(&frame) {
+        return false;
+    }
+    if index.is_suspect(block) || index.is_leaving(block) {
+        return false;
+    }
+    let mut older = core::iter::successors(index.older(newest), |id| index.older(*id));
+    let outlives = |older: &FrameAt| older.lane != frame.lane || older.folded;
+    if older.any(|id| outlives(&index.frame(id))) {
+        return false;
+    }
+    index.set_home(block, frame.stamp);
+    true
+}
+
 impl Copies<'_> {
     /// Takes in what has to be copied for a head to pass this frame; `false` if it cannot.
     fn take_in(&mut self, index: &Index<impl IndexMemory>, frame: &FrameAt) -> bool {
@@ -224,12 +255,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             if self.keeps(Rule::DurableIsCopied) {
                 self.make_durable(common, lanes)?;
             }
+            let copies = let_go(indexes, scratch.batch, plan.copies);
+            let plan = Plan { copies, ..plan };
             // Above everything that there is: what is inserted in the order of the records' stamps
             // comes behind what it copies.
             let stamp = Stamp(stamp.raw().saturating_add(1));
-            if !self.copy(common, lanes, indexes, scratch, Copying { lane, plan, stamp })? {
+            let copying = Copying { lane, plan, stamp };
+            let tail = lanes.with(lane, |InLane { lane, .. }| lane.tail)?;
+            if copies > 0 && !self.copy(common, lanes, indexes, scratch, copying)? {
                 return Ok(false);
             }
+            let copied = lanes.with(lane, |InLane { lane, .. }| lane.tail)?;
             if self.keeps(Rule::StampFloor) {
                 // And below everything that there will be, whether or not a head moves. A copy is
                 // of the newest when its turn comes, or it does not count.
@@ -239,9 +275,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     })?;
                 }
             }
-            report.frames = plan.copies as u64;
-            report.copied_bytes = plan.bytes;
+            report.frames = copies as u64;
+            report.copied_bytes = copied.saturating_sub(tail);
             let fences = lanes.with(lane, |InLane { lane, .. }| lane.fences())?;
+            let fences = if copies > 0 { fences } else { 0 };
             report.fences = report.fences.saturating_add(fences);
         }
         let mut reclaimed = CheckpointReport::default();
@@ -333,6 +370,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         assert_eq!(inserted, Ok(()), "room for all frames was seen to");
         Ok(true)
     }
+}
+
+/// Lets go of the discards of a batch that need not be copied. The others come first then; returns
+/// how many they are. All of them are durable.
+fn let_go(indexes: &mut impl Indexes, batch: &mut [Batched], count: usize) -> usize {
+    let mut left = 0_usize;
+    for at in 0..count {
+        let Some(batched) = batch.get(at).copied() else { break };
+        let block = batched.block;
+        if batched.discarded && indexes.of(block, |index| let_go_of_discard(index, block, |_| true))
+        {
+            continue;
+        }
+        if let Some(place) = batch.get_mut(left) {
+            *place = batched;
+            left = left.saturating_add(1);
+        }
+    }
+    left
 }
 
 /// What keeps the head of a lane back.
@@ -538,5 +594,61 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         self.durable_to = Sequence(durable.what().raw().saturating_add(1));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec;
+
+    use super::*;
+    use crate::index::{Entry, LentMemory, Node};
+
+    const BLOCK: BlockNumber = BlockNumber(1);
+
+    fn frame(lane: u16, form: Form, stamp: u64) -> FrameAt {
+        FrameAt {
+            block: BLOCK,
+            stamp: Stamp(stamp),
+            lane: LaneNumber(lane),
+            sequence: Sequence(stamp),
+            record: 64 * stamp,
+            payload: 64 * stamp,
+            len: 0,
+            form,
+            folded: false,
+        }
+    }
+
+    #[test]
+    fn a_discard_is_let_go_of_where_nothing_older_outlives_it() {
+        let discard = frame(0, Form::Discard, 3);
+        let entry = FrameAt { folded: true, ..frame(0, Form::Slot, 1) };
+        let cases = [
+            (true, vec![discard]),
+            (true, vec![frame(0, Form::Image, 1), frame(0, Form::Encoded, 2), discard]),
+            (false, vec![frame(1, Form::Image, 1), frame(0, Form::Image, 2), discard]),
+            (false, vec![entry, discard]),
+            (false, vec![discard, frame(0, Form::Image, 4)]),
+            (false, vec![]),
+        ];
+        for (goes, frames) in cases {
+            for (is_suspect, is_durable) in [(false, true), (true, true), (false, false)] {
+                let mut entries = vec![Entry::EMPTY; 3];
+                let mut nodes = vec![Node::EMPTY; 4];
+                let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+                for frame in &frames {
+                    index.insert(*frame).expect("there is room");
+                }
+                if is_suspect {
+                    index.suspect_homes();
+                }
+                let goes = goes && is_durable && !is_suspect;
+                let went = let_go_of_discard(&mut index, BLOCK, |_| is_durable);
+                assert_eq!(went, goes, "{frames:?}, suspect: {is_suspect}, durable: {is_durable}");
+                assert_eq!(index.newest(BLOCK).is_some_and(|id| index.is_home(id)), goes);
+            }
+        }
     }
 }

@@ -212,6 +212,13 @@ fn a_delta_bears_its_part_of_the_syncs_of_a_small_shield() {
 }
 
 #[test]
+fn room_is_made_when_the_setting_says_so() {
+    assert_eq!(WEAR.thresholds(), Thresholds::new(192, 192));
+    let policy = Adaptive::with(Settings::new().reclaim_at(7));
+    assert_eq!(policy.thresholds(), Thresholds::new(7, 7));
+}
+
+#[test]
 fn patches_alone_are_refused() {
     let patches = [Patch { at: 3, bytes: &[1] }];
     let update = Update::new(BlockNumber(0), Change::Patches(&patches));

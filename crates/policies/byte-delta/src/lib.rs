@@ -277,6 +277,18 @@ mod tests {
     }
 
     #[test]
+    fn commits_and_checkpoints_come_when_the_settings_say_so() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(ByteDelta::new().pacing(), Pacing::new(seconds(5), None, seconds(300)));
+        let settings = Settings::new().reclaim_at(7).commit_after(Duration::from_secs(8));
+        let settings = settings.checkpoint_after(Duration::from_secs(9)).logs_patches(false);
+        let policy = ByteDelta::with(settings);
+        assert_eq!(policy.thresholds(), Thresholds::new(7, 7));
+        assert_eq!(policy.pacing(), Pacing::new(seconds(8), None, seconds(9)));
+        assert!(ByteDelta::new().logs_patches() && !policy.logs_patches());
+    }
+
+    #[test]
     fn patches_go_into_the_record_and_come_back() {
         let patches = [Patch { at: 3, bytes: &[7, 8] }, Patch { at: 9, bytes: &[9] }];
         let update = Update::new(BlockNumber(0), Change::Patches(&patches));

@@ -69,6 +69,33 @@ fn what_differs_in_about_half_of_its_bits_goes_to_the_log() {
     assert_eq!(policy.place(&update, &mut Encoder::new(&mut room)), Placement::Encoded);
 }
 
+/// Of an image in which seven bits of eight differ, those that do not are logged, where the
+/// threshold lies below that.
+#[test]
+fn what_differs_nearly_everywhere_is_logged_as_what_does_not() {
+    let old = noise(LEN);
+    let new: Vec<u8> = old.iter().map(|byte| byte ^ 0xFE).collect();
+    let placed = |settings| {
+        let mut room = [0; LEN];
+        let mut update = Update::new(BlockNumber(0), Change::Image(&new));
+        update.old = Some(&old);
+        CompressedDelta::with(settings).place(&update, &mut Encoder::new(&mut room))
+    };
+    assert_eq!(placed(Settings::new().most_bits(223)), Placement::Encoded);
+    assert_eq!(placed(Settings::new().most_bits(224)), Placement::DiskLog, "7 of 8, and no more");
+}
+
+#[test]
+fn room_is_made_when_the_settings_say_so() {
+    let policy = CompressedDelta::new();
+    assert_eq!(policy.thresholds(), Thresholds::new(192, 192));
+    let pacing = |seconds| Pacing::new(None, None, Some(Duration::from_secs(seconds)));
+    assert_eq!(policy.pacing(), pacing(300));
+    let settings = Settings::new().reclaim_at(7).checkpoint_after(Duration::from_secs(9));
+    let policy = CompressedDelta::with(settings);
+    assert_eq!((policy.thresholds(), policy.pacing()), (Thresholds::new(7, 7), pacing(9)));
+}
+
 #[test]
 fn what_has_moved_is_seen_where_that_is_asked_for() {
     let old = noise(LEN);

@@ -194,6 +194,19 @@ mod tests {
     }
 
     #[test]
+    fn room_is_made_and_commits_come_when_the_settings_say_so() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let policy = Lcow::new();
+        assert_eq!(policy.thresholds(), Thresholds::new(224, 224));
+        assert_eq!(policy.pacing(), Pacing::new(seconds(5), None, None));
+        let settings = Settings::new().reclaim_at(7).commit_after(Duration::from_secs(8));
+        let policy = Lcow::with(settings.checkpoint_after(seconds(9)).logs_patches(false));
+        assert_eq!(policy.thresholds(), Thresholds::new(7, 7));
+        assert_eq!(policy.pacing(), Pacing::new(seconds(8), None, seconds(9)));
+        assert!(Lcow::new().logs_patches() && !policy.logs_patches());
+    }
+
+    #[test]
     fn data_goes_to_slots_and_metadata_into_the_record() {
         let place = |class, old| {
             let mut update = Update::new(BlockNumber(0), Change::Image(&[1; 64]));

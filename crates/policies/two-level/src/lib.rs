@@ -43,8 +43,8 @@ use journal_core::{Kernels, PortableKernels};
 use policy_codec::bitmap::{self, Unit};
 use policy_codec::{Changed, runs};
 
-/// Settings of the policy, each with its default. All but the first may differ from one opening to
-/// the next.
+/// Settings of the policy, each with its default. All of them may differ from one opening to the
+/// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     unit: Unit,

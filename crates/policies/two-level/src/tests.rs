@@ -28,6 +28,28 @@ fn with_units<R>(count: usize, call: impl FnOnce(Update<'_>) -> R) -> R {
 }
 
 #[test]
+fn room_is_made_when_the_settings_say_so() {
+    let policy = TwoLevel::new();
+    assert_eq!(policy.thresholds(), Thresholds::new(192, 192));
+    let pacing = |seconds| Pacing::new(None, None, Some(Duration::from_secs(seconds)));
+    assert_eq!(policy.pacing(), pacing(300));
+    let settings = Settings::new().reclaim_at(7).checkpoint_after(Duration::from_secs(9));
+    let policy = TwoLevel::with(settings);
+    assert_eq!((policy.thresholds(), policy.pacing()), (Thresholds::new(7, 7), pacing(9)));
+}
+
+/// Whole images that are not compared count as changed everywhere. Patches go into the record as
+/// they come, or make an image that is logged by its sub-blocks.
+#[test]
+fn what_is_compared_or_patched_is_as_the_settings_say() {
+    let placed_by = |settings| with_units(1, |update| placed(&TwoLevel::with(settings), &update).0);
+    assert_eq!(placed_by(Settings::new()), Placement::Encoded);
+    assert_eq!(placed_by(Settings::new().compares(false)), Placement::DiskLog);
+    assert!(TwoLevel::new().logs_patches());
+    assert!(!TwoLevel::with(Settings::new().logs_patches(false)).logs_patches());
+}
+
+#[test]
 fn what_changes_a_little_goes_into_the_record_and_what_changes_much_to_the_disk() {
     let policy = TwoLevel::new();
     for count in [1, 16] {

@@ -14,8 +14,9 @@
 //! are crashed, twice over, and every mutant at every persist site has to be noticed.
 //!
 //! Before that, what needs no crash (`harm.rs`): bits turned in a journal, operations that fail,
-//! and lanes of every length filled; and beside it, the bugs that other systems had, each as a
-//! mutant (`known_bugs`).
+//! and lanes of every length filled. Then programs of the front door, whose snapshots, spills and
+//! upkeep the core's owner does not have (`door.rs`). Beside all of it, the bugs that other systems
+//! had, each as a mutant (`known_bugs`).
 //!
 //! The whole of it takes ten minutes a policy on two cores; a shorter budget leaves things out, and
 //! says which. All policies share a budget, with gates of their own sizes (`sizes.rs`). Ends with a
@@ -35,6 +36,7 @@ use clap::Parser;
 use journal_core::{Durability, Rule};
 use lab::core_crash::mutants;
 use lab::core_crash::program::{Kind, Program};
+use lab::crash_lab::door::{self, Doors};
 use lab::crash_lab::harm::{Harm, harm_all};
 use lab::crash_lab::sizes::{FULL, Sizes};
 use lab::crash_lab::table::{
@@ -185,6 +187,11 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     // A tenth of the time at most.
     let harms = harm_all(policies, &sizes, Instant::now() + budget / 10);
     harms.iter().for_each(Harm::print);
+    // Another tenth.
+    let until = Instant::now() + budget / 10;
+    let required = (sizes.door_programs, seed);
+    let doors: Vec<_> = policies.iter().map(|of| door::explore(*of, required, until)).collect();
+    doors.iter().for_each(Doors::print);
     let progress = Progress::new(budget);
     let mut slots: Vec<Slot> = Vec::new();
     let count = policies.len() * MODELS.len();
@@ -222,6 +229,7 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     let (bag, entries) = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
     let mut gates: Vec<Gate> = slots.iter().flat_map(|slot| slot.gates(&sizes)).collect();
     gates.extend(harms.iter().flat_map(Harm::gates));
+    gates.extend(doors.iter().flat_map(Doors::gates));
     gates.extend(gates_of_hunt(&bag));
     gates.extend(gates_of_catalogue(&entries));
     gates.extend(gates::elsewhere::read(&others));
@@ -242,6 +250,7 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
             "sizes": sizes.name,
             "slots": slots.iter().map(Slot::json).collect::<Vec<_>>(),
             "harm": harms.iter().map(Harm::json).collect::<Vec<_>>(),
+            "front_door": doors.iter().map(Doors::json).collect::<Vec<_>>(),
             "catalogue": json_of_catalogue(&entries),
             "gates": gates::json(&gates),
             "enough": gates::exit_code(&gates) == 0,
@@ -312,6 +321,12 @@ fn the_oracle_can_fail() -> Result<(), String> {
             return Err(format!("the oracle does not notice {what}"));
         }
         println!("the oracle notices {what}");
+    }
+    for (rule, kind) in door::NOTICED {
+        let Some(programs) = door::notices(rule, kind, door::NOTICED_WITHIN) else {
+            return Err(format!("no program of the front door notices that {rule:?} is off"));
+        };
+        println!("programs of the front door notice that {rule:?} is off: {programs}");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! The crash laboratory: what it runs (`work`, `harm`), how much of it (`sizes`), and what it
+//! The crash laboratory: what it runs (`work`, `harm`, `door`), how much of it (`sizes`), and what it
 //! reports (`table`).
 
+pub mod door;
 pub mod harm;
 pub mod harmed;
 pub mod sizes;

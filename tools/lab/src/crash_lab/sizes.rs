@@ -18,6 +18,7 @@
 //! | the same in the others | one in 32 | one in 8 | all |
 //! | operations that fail, once and for ever | one in 8 | all | all |
 //! | lengths of lanes filled, of one and of two | all | all | all |
+//! | programs of the front door | 40 | 400 | 20,000 |
 //!
 //! Once for all: every mutant killed, those of the catalogue too, every persist site got wrong, and
 //! no state that was not allowed.
@@ -47,6 +48,8 @@ pub struct Sizes {
     pub bits_one_in: [usize; 2],
     /// One operation in this number fails.
     pub faults_one_in: usize,
+    /// Programs of the front door.
+    pub door_programs: u64,
     /// Not a gate, but what the run does: points of up to this number of images are explored whole
     /// in programs of one step, if there is time.
     pub images_all: u64,
@@ -68,6 +71,7 @@ const SHORT: Sizes = Sizes {
     programs_per_row: 3,
     bits_one_in: [8, 32],
     faults_one_in: 8,
+    door_programs: 40,
     images_all: 1 << 6,
     thorough_one_in: 16,
     nested_depth: 1,
@@ -84,6 +88,7 @@ const CHANGE: Sizes = Sizes {
     programs_per_row: 3,
     bits_one_in: [1, 8],
     faults_one_in: 1,
+    door_programs: 400,
     images_all: 1 << 12,
     thorough_one_in: 4,
     nested_depth: 2,
@@ -100,6 +105,7 @@ const NIGHT: Sizes = Sizes {
     programs_per_row: 3,
     bits_one_in: [1, 1],
     faults_one_in: 1,
+    door_programs: 20_000,
     images_all: IMAGES_ALL,
     thorough_one_in: 1,
     nested_depth: 2,
@@ -130,6 +136,7 @@ impl Sizes {
             programs_per_row: 3,
             bits_one_in: if seconds < full { [8, 8] } else { [1, 1] },
             faults_one_in: if seconds < full { 8 } else { 1 },
+            door_programs: part(400),
             images_all: part(IMAGES_ALL).next_power_of_two().clamp(1, IMAGES_ALL),
             thorough_one_in: 1,
             nested_depth: 2,

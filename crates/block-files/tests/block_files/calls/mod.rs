@@ -3,6 +3,7 @@
 mod hostile;
 mod model;
 mod one_file;
+mod trims;
 mod use_it;
 
 use std::sync::Arc;
