@@ -279,8 +279,10 @@ where
 {
     /// Opens like [`open`](Self::open), and gives `nvm` and `disk` back if that fails: to format
     /// them, or to try another policy. `nvm` is given back unless the lanes themselves were found
-    /// damaged or unreadable, or [`resizes`](Options::resizes) found a block there that the disk is
-    /// too small for; the failed open has used it up then.
+    /// damaged or unreadable; the failed open has used it up then.
+    ///
+    /// Where [`resizes`](Options::resizes) meets a smaller disk, the lanes are read once more than
+    /// by [`open`](Self::open): a disk that lacks a block of theirs is refused with `nvm` whole.
     ///
     /// ```
     /// use nvm_journal::{BlockSize, FileDisk, Journal, Options, Region};
@@ -306,11 +308,16 @@ where
         disk: D,
         options: &Options<L, H>,
     ) -> Result<Self, (Error, Option<P>, D)> {
-        let found = Found::load(&mut nvm, options.hook.clone(), &NativeKernels::detect());
+        let kernels = NativeKernels::detect();
+        let found = Found::load(&mut nvm, options.hook.clone(), &kernels);
         let checked = found.map_err(Error::from).and_then(|found| {
             let found = found.resizing(options.settings.resizes);
             found.suits(&options.policy, &disk)?;
             options.plan_of(*found.geometry())?;
+            if options.settings.resizes {
+                let mut front = vec![0; Needs::of(found.geometry(), 1).front_bytes];
+                found.cuts_nothing(&disk, &kernels, &mut front)?;
+            }
             Ok(())
         });
         if let Err(error) = checked {
