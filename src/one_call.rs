@@ -1,6 +1,9 @@
 //! Calls that need no transaction of the caller: operations that are committed in one call, what
 //! the journal says of what it holds, and an open that gives its partners back.
 
+use core::ops::Range;
+use core::time::Duration;
+
 use journal_core::parts::{Found, FrameAt, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
@@ -223,6 +226,115 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 }
 
+/// Blocks of one transaction where a call has many.
+const RUN_BLOCKS: u64 = 32;
+
+/// The parts of a run of blocks that one transaction each takes.
+fn parts(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let (first, end) = (blocks.start, blocks.end);
+    (0..(end - first).div_ceil(RUN_BLOCKS)).map(move |part| {
+        let at = first + part * RUN_BLOCKS;
+        at..(at + RUN_BLOCKS).min(end)
+    })
+}
+
+impl<L: Policy, M: Machine> Journal<L, M> {
+    /// Commits like [`commit`](Self::commit), but never waits: where it would have to, for a block
+    /// of another transaction or for room, it answers an error with nothing changed. It is for
+    /// hosts that must not wait.
+    ///
+    /// The fence of the commit is not cut short, nor is what makes room.
+    ///
+    /// # Errors
+    /// `OutOfTime` and `Conflict`: not now. The errors of [`commit`](Self::commit).
+    ///
+    /// ```no_run
+    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
+    /// use nvm_journal::{BlockNumber, Durability, Error, Operation};
+    ///
+    /// let operations = [Operation::write(BlockNumber(7), image)];
+    /// match journal.try_commit(&operations, Durability::Durable) {
+    ///     Err(Error::OutOfTime | Error::Conflict { .. }) => Ok(false), // Not now.
+    ///     committed => committed.map(|_| true),
+    /// }
+    /// # }
+    /// ```
+    pub fn try_commit(
+        &self,
+        operations: &[Operation<'_>],
+        durability: Durability,
+    ) -> Result<Option<Committed>, Error> {
+        match self.shared().common.validate(operations) {
+            Err(CommitError::Empty) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut transaction = self.begin_within(Duration::ZERO)?;
+        operations.iter().try_for_each(|operation| transaction.stage(operation))?;
+        match durability {
+            Durability::Durable => transaction.commit(),
+            Durability::Deferred => transaction.commit_deferred(),
+        }
+    }
+
+    /// The numbers of a run of blocks, if the store has all of them.
+    fn run(&self, first: BlockNumber, blocks: u64) -> Result<Range<u64>, Error> {
+        let count = self.block_count();
+        let end = first.raw().checked_add(blocks).filter(|end| *end <= count);
+        let block = BlockNumber(first.raw().max(count));
+        end.map(|end| first.raw()..end).ok_or(Error::OutOfDevice { block })
+    }
+
+    /// Makes blocks zero, durably. It does so in transactions of at most 32 blocks: a crash leaves
+    /// some of them done.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit). The blocks before the one that it is about are zero.
+    pub fn write_zeroes(&self, first: BlockNumber, blocks: u64) -> Result<(), Error> {
+        let zeroes = vec![0; self.shared().common.block_bytes()];
+        let zero = |block| Operation::write(BlockNumber(block), &zeroes);
+        for part in parts(self.run(first, blocks)?) {
+            let operations: Vec<_> = part.map(zero).collect();
+            self.commit(&operations, Durability::Durable)?;
+        }
+        Ok(())
+    }
+
+    /// Discards blocks, and gives their space on the disk back
+    /// ([`BlockDevice::discard`](crate::ports::BlockDevice::discard)). Their content is undefined
+    /// until they are written again. Returns how many blocks the disk was told of.
+    ///
+    /// It does so in transactions of at most 32 blocks, each followed by a sync of the disk: a
+    /// crash leaves some of them done. No other thread can write one of these blocks meanwhile. A
+    /// block that another thread writes in between is left alone, and so are all blocks while
+    /// a [snapshot](Self::snapshot) is open, because it may see what the disk holds.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit), and the disk's. After a failed sync the journal has
+    /// failed. After a discard that the disk refused it goes on.
+    pub fn trim(&self, first: BlockNumber, blocks: u64) -> Result<u64, Error> {
+        let mut trimmed = 0;
+        for part in parts(self.run(first, blocks)?) {
+            // 1. The blocks are not live any more, durably.
+            let discards = part.clone().map(|block| Operation::Discard(BlockNumber(block)));
+            let discards: Vec<_> = discards.collect();
+            self.commit(&discards, Durability::Durable)?;
+            // 2. With all of them in hand, the disk forgets those that nobody has written since.
+            trimmed += self.begin()?.run(
+                |transaction| {
+                    let mut all = part.clone().map(BlockNumber);
+                    all.try_for_each(|block| transaction.lock(block))?;
+                    transaction.forget_home(part.clone())
+                },
+                |transaction| {
+                    transaction.abort();
+                    Ok(())
+                },
+            )?;
+        }
+        Ok(trimmed)
+    }
+}
+
 impl<L: Policy, M: Machine> Journal<L, M> {
     /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
     /// Blocks that were written anew since are not among them. A read of each says why.
@@ -279,8 +391,10 @@ where
 {
     /// Opens like [`open`](Self::open), and gives `nvm` and `disk` back if that fails: to format
     /// them, or to try another policy. `nvm` is given back unless the lanes themselves were found
-    /// damaged or unreadable, or [`resizes`](Options::resizes) found a block there that the disk is
-    /// too small for; the failed open has used it up then.
+    /// damaged or unreadable; the failed open has used it up then.
+    ///
+    /// Where [`resizes`](Options::resizes) meets a smaller disk, the lanes are read once more than
+    /// by [`open`](Self::open): a disk that lacks a block of theirs is refused with `nvm` whole.
     ///
     /// ```
     /// use nvm_journal::{BlockSize, FileDisk, Journal, Options, Region};
@@ -306,11 +420,16 @@ where
         disk: D,
         options: &Options<L, H>,
     ) -> Result<Self, (Error, Option<P>, D)> {
-        let found = Found::load(&mut nvm, options.hook.clone(), &NativeKernels::detect());
+        let kernels = NativeKernels::detect();
+        let found = Found::load(&mut nvm, options.hook.clone(), &kernels);
         let checked = found.map_err(Error::from).and_then(|found| {
             let found = found.resizing(options.settings.resizes);
             found.suits(&options.policy, &disk)?;
             options.plan_of(*found.geometry())?;
+            if options.settings.resizes {
+                let mut front = vec![0; Needs::of(found.geometry(), 1).front_bytes];
+                found.cuts_nothing(&disk, &kernels, &mut front)?;
+            }
             Ok(())
         });
         if let Err(error) = checked {

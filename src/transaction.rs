@@ -589,12 +589,17 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     /// Locks a block, until the transaction ends.
     #[inline]
-    fn lock(&mut self, block: BlockNumber) -> Result<(), Error> {
+    pub(crate) fn lock(&mut self, block: BlockNumber) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
         let locked = self.shared.lock_block(&mut self.seat.work, self.age, block).map(drop);
         self.note_conflict(locked)
+    }
+
+    /// Lets the device forget blocks that this transaction has, and that are not live.
+    pub(crate) fn forget_home(&mut self, blocks: core::ops::Range<u64>) -> Result<u64, Error> {
+        self.shared.forget_home(&mut self.seat, blocks)
     }
 
     /// Waits for this transaction's turn to reserve room, if others wait for room and it has none

@@ -13,6 +13,8 @@ use journal_core::{
 /// ([`Options::lane_log_blocks`](crate::Options::lane_log_blocks)). To keep the log apart, join to
 /// the store's disk one that has as many blocks as the log.
 ///
+/// A store on two disks keeps its size: [`Options::resizes`](crate::Options::resizes) is refused.
+///
 /// ```no_run
 /// use nvm_journal::{BlockSize, FileDisk, Joined};
 ///
@@ -80,6 +82,11 @@ impl<A: BlockDevice, B: BlockDevice> BlockDevice for Joined<A, B> {
 
     fn block_count(&self) -> u64 {
         self.front_blocks.saturating_add(self.behind.block_count())
+    }
+
+    /// No: where the first disk has become larger, the blocks of the second one have other numbers.
+    fn may_resize(&self) -> bool {
+        false
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {

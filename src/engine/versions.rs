@@ -145,7 +145,7 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
 
 impl<L, M: Machine> Shared<L, M> {
     /// Whether a snapshot may see what a commit would forget or write over.
-    fn keeps_for_snapshots(&self) -> bool {
+    pub(super) fn keeps_for_snapshots(&self) -> bool {
         self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept)
     }
 

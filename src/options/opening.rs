@@ -18,8 +18,10 @@ impl<L, H> Options<L, H> {
     /// old size, which takes the same open again; a crash after it the new one.
     ///
     /// **What lies on the journal** has to follow. Files of `nvm-journal-block-files` and databases
-    /// keep the size that their store had: do not use this option below them. Several disks in one
-    /// must not become larger in the middle, because the later blocks get other numbers.
+    /// keep the size that their store had. In a store of another size they answer an error and are
+    /// not formatted over: open the store with the disk as it was. A [`Joined`](crate::Joined) disk
+    /// keeps its size, because blocks of the second disk would get other numbers. It is refused
+    /// with `WrongDevice`.
     ///
     /// A journal with a disk-side log keeps its size, because the log lies behind the last block.
     /// One with slots can become larger only. A [growing](crate::FileDiskOptions::growing) disk

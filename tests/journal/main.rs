@@ -32,6 +32,7 @@ mod snapshots;
 mod spilled;
 mod threads;
 mod told;
+mod trims;
 mod upkeep;
 mod use_it;
 mod wear;

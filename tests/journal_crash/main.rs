@@ -21,4 +21,5 @@ mod short;
 mod spilled;
 mod sticky;
 mod threads;
+mod trimmed;
 mod unreadable;

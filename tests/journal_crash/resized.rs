@@ -2,7 +2,7 @@
 //! every block that it has holds what was committed to it.
 
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, OpenError};
-use nvm_journal::{AnyPolicy, ByteDelta, Error, FullBlock, Journal, On, Options};
+use nvm_journal::{AnyPolicy, ByteDelta, Error, FullBlock, Joined, Journal, On, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
 
@@ -207,6 +207,14 @@ fn a_block_that_the_lanes_speak_of_is_not_cut_off() {
     let world = World::boot(world.visible(), Model::X86Line);
     let refused = store.open(&world, SMALL, true).expect_err("block 5 is in a lane");
     assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
+    // An open that gives the memory back finds out before it has taken the memory apart.
+    let options = Options::new().policy(AnyPolicy::from(FullBlock)).lanes(1).unit_bytes(256);
+    let options = options.lane_slots(0).lane_log_blocks(0).resizes(true);
+    let before = world.visible();
+    let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL));
+    let (tried, pmem, _) = Journal::try_open(pmem, disk, &options).expect_err("block 5");
+    assert!(matches!(tried, Error::Open(OpenError::WrongDevice { .. })), "{tried}");
+    assert!(pmem.is_some() && world.visible() == before, "the memory is as it was");
     let asked = store.open(&world, SMALL, false).expect_err("nobody asked for it");
     assert!(matches!(asked, Error::Open(OpenError::WrongDevice { .. })), "{asked}");
     let again = store.open(&world, LARGE, false).expect("as it was");
@@ -219,4 +227,35 @@ fn a_block_that_the_lanes_speak_of_is_not_cut_off() {
     assert!(smaller.read(BlockNumber(5), &mut image).is_err());
     drop(smaller);
     assert!(store.open(&world, LARGE, false).is_err());
+    drop(pmem);
+    let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL - 1));
+    assert!(Journal::try_open(pmem, disk, &options).is_ok(), "no lane speaks of a block");
+}
+
+/// Where the first of two disks has become larger, the blocks of the second one have other numbers.
+#[test]
+fn two_disks_as_one_keep_their_size() {
+    let size = BlockSize::new(BLOCK as u32).expect("a block size");
+    let disk = |blocks| DiskImage::blank(size, blocks, DeviceFacts::cautious());
+    let image = Image::blank(1 << 13).with_disk(disk(LARGE)).with_disk(disk(1));
+    let world = World::boot(image, Model::X86Line);
+    let options = Options::new().lanes(1).unit_bytes(256).resizes(true);
+    let joined = |blocks| {
+        Joined::new(Part(world.disk(0), blocks), world.disk(1)).expect("blocks of one size")
+    };
+    let journal = Journal::format(world.pmem(), joined(SMALL), &options).expect("media");
+    let last = BlockNumber(SMALL);
+    journal.transact(|transaction| transaction.write(last, &[9; BLOCK])).expect("room");
+    drop(journal);
+    let before = world.visible();
+    for blocks in [LARGE, SMALL - 1] {
+        let refused = Journal::open(world.pmem(), joined(blocks), &options);
+        let refused = refused.expect_err("another size");
+        assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
+    }
+    assert!(world.visible() == before, "nothing was written");
+    let journal = Journal::open(world.pmem(), joined(SMALL), &options).expect("as it was");
+    let mut image = [0; BLOCK];
+    journal.read(last, &mut image).expect("is there");
+    assert_eq!(image, [9; BLOCK]);
 }

@@ -153,8 +153,11 @@ where
 /// The path is where connections find the database, and where SQLite puts a rollback journal. A
 /// file of that name has to exist.
 ///
+/// A new store is made a database's by [`OneFile::format`] first. The mount formats nothing: a
+/// store that it cannot open may hold a database all the same, of another size for example.
+///
 /// # Errors
-/// `Mounted`, and those of the store.
+/// `Mounted`, and those of the store: `NotFormatted` and `OtherSize` in `File`, for example.
 pub fn mount_store(
     path: impl AsRef<Path>,
     store: Arc<dyn Store>,
@@ -163,7 +166,7 @@ pub fn mount_store(
     let full = Host::find()?.full_path(path.as_ref())?;
     enter(&full, || {
         let file = match OneFile::open(Arc::clone(&store)) {
-            Err(block_files::Error::NotFormatted) => OneFile::format(store, 0),
+            // Its state was found, so it is of this store, and all of it is home.
             Ok(file) if file.state().is_closed => OneFile::format(store, file.len()),
             opened => opened,
         }?;
@@ -202,7 +205,7 @@ impl Mounted {
     /// # Errors
     /// The journal's.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.database.file.stats().map_err(Error::from)
+        self.database.with(OneFile::stats).map_err(Error::from)
     }
 
     /// What the VFS has done so far.
@@ -216,7 +219,7 @@ impl Mounted {
     /// # Errors
     /// The journal's.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        self.database.file.checkpoint().map(drop).map_err(Error::from)
+        self.database.with(OneFile::checkpoint).map(drop).map_err(Error::from)
     }
 
     /// Ends the mount: the file alone is the database, and other programs may open it.

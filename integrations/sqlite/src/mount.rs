@@ -125,10 +125,10 @@ impl Mount {
     /// The journal's settings, for programs that know better than the defaults. Their policy is
     /// that of [`policy`](Self::policy). SQLite has one writer at a time, so more than one lane
     /// only makes the largest transaction smaller. The last block of the disk is not the
-    /// database's, so a disk-side log is not possible.
+    /// database's, so a disk-side log is not possible, and the store keeps its size.
     #[must_use]
     pub fn options(self, options: Options) -> Self {
-        Self { options: options.lane_log_blocks(0), ..self }
+        Self { options: options.lane_log_blocks(0).resizes(false), ..self }
     }
 
     /// The size of the journal's blocks. Best is the size of the database's pages, by default 4096
@@ -143,8 +143,8 @@ impl Mount {
     /// transaction is written home before its lock is given back, the locks are the host's, and
     /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
     /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
-    /// transaction goes home leaves the file in pieces. So may a disk that is full then. The
-    /// journal keeps nothing that it has read, whatever [`options`](Self::options) say of a cache.
+    /// transaction goes home leaves the file in pieces. Where the disk fails or is full then, the
+    /// journal is made anew, and SQLite takes the transaction back. The journal keeps nothing that it has read, whatever [`options`](Self::options) say of a cache.
     #[must_use]
     pub const fn shared(self) -> Self {
         let mut shared = self.anonymous();
@@ -234,23 +234,22 @@ impl Mount {
     }
 
     /// Mounts a database whose file other programs use in turn.
-    pub(crate) fn mount_shared<D>(
-        &self,
-        disk: &D,
-        shared: Shared,
-        cut: Cut,
-    ) -> Result<Arc<MountedFile>, Error>
+    pub(crate) fn mount_shared(shared: Shared, cut: Cut) -> Result<Arc<MountedFile>, Error> {
+        let file = (shared.anew)()?;
+        let mounted = MountedFile::new(file, cut, None, true).shared_with_others(shared);
+        Ok(Arc::new(mounted))
+    }
+
+    /// Makes an empty journal in plain memory for a file that others use in turn.
+    pub(crate) fn anew<D>(&self, disk: &D, len: u64) -> Result<OneFile, Error>
     where
         D: BlockDevice + Clone + Send + Sync + 'static,
     {
-        let len = (shared.len)().map_err(|code| Error::NoVfs { code })?;
         let (region, _) = self.region()?;
         // The journal is not told what others write, so it keeps nothing that it has read.
         let options = self.options.clone().cache_bytes(0).clean_slots(0);
         let keeping_nothing = Self { options, ..self.clone() };
-        let file = keeping_nothing.format(region, disk, len, NO_HOOK)?;
-        let mounted = MountedFile::new(file, cut, None, true).shared_with_others(shared);
-        Ok(Arc::new(mounted))
+        keeping_nothing.format(region, disk, len, NO_HOOK)
     }
 
     /// How many blocks a database's disk has room for, and how large they are.
@@ -276,11 +275,14 @@ impl Mount {
         let file = match Journal::open_any(nvm, joined, &self.settings(hook.clone())) {
             Ok(journal) => {
                 let is_wanted = self.policy.is_none_or(|policy| policy == *journal.policy());
+                // A crash may have come between the first format of the journal and that of the
+                // file. Nothing was committed then.
+                let is_empty = journal.recovery().records == 0 && journal.stats()?.blocks == 0;
                 let store: Arc<dyn Store> = Arc::new(journal);
                 match OneFile::open(store) {
                     Ok(file) if !file.state().is_closed && is_wanted => return Ok((file, disk)),
                     Ok(file) => Some(file),
-                    Err(block_files::Error::NotFormatted) => None,
+                    Err(block_files::Error::NotFormatted) if is_empty => None,
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -5,3 +5,4 @@ mod in_steps;
 pub(crate) mod move_to_log;
 mod notes;
 mod relog;
+mod trim;

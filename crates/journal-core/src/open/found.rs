@@ -56,12 +56,12 @@ crate::sites! {
 /// A journal that was found in a span: its shape is known, and nothing has been written.
 #[derive(Debug)]
 pub struct Found<P, H> {
-    whole: Ordered<P, H>,
+    pub(super) whole: Ordered<P, H>,
     hook: H,
     places: [Offset; 2],
-    superblock: Superblock,
-    geometry: Geometry,
-    identity: Identity,
+    pub(super) superblock: Superblock,
+    pub(super) geometry: Geometry,
+    pub(super) identity: Identity,
     resizes: bool,
 }
 
@@ -107,7 +107,8 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
     /// is smaller may have no block less that the lanes still speak of.
     ///
     /// A store with a disk-side log keeps its size: the log lies behind the last block. A store
-    /// with slots can become larger only: what is left in a slot may name any block there was.
+    /// with slots can become larger only: what is left in a slot may name any block there was. A
+    /// device that [may not resize](BlockDevice::may_resize) is refused.
     #[must_use]
     pub fn resizing(self, on: bool) -> Self {
         Self { resizes: on, ..self }
@@ -456,7 +457,8 @@ fn check_partners(
     }
     let is_larger = given.1 > found.1;
     let suits = given.0 == found.0 && geometry.log_blocks() == 0 && given.1 > 0;
-    if resizes && suits && (is_larger || geometry.lane_slots == 0) {
+    let may = resizes && device.may_resize();
+    if may && suits && (is_larger || geometry.lane_slots == 0) {
         return Ok(given.1);
     }
     Err(OpenError::WrongDevice { found, given })

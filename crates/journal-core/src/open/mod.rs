@@ -1,5 +1,6 @@
 //! From a verdict to an open journal.
 
+pub(crate) mod cut;
 pub(crate) mod format;
 pub(crate) mod found;
 pub(crate) mod index_records;

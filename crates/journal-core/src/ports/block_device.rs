@@ -73,6 +73,14 @@ pub trait BlockDevice {
     /// How many blocks there are.
     fn block_count(&self) -> u64;
 
+    /// Whether a journal may take another number of blocks over from this device when it is opened.
+    ///
+    /// A device answers no if its blocks would get other numbers, because some of them lie behind
+    /// a part that became larger. The default answers yes.
+    fn may_resize(&self) -> bool {
+        true
+    }
+
     /// Reads whole blocks, `into.len()` bytes of them, beginning with `first`.
     ///
     /// Sees every write so far, synced or not: what was read may be gone after a crash.
@@ -164,6 +172,10 @@ impl<D: BlockDevice + ?Sized> BlockDevice for &mut D {
 
     fn block_count(&self) -> u64 {
         (**self).block_count()
+    }
+
+    fn may_resize(&self) -> bool {
+        (**self).may_resize()
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {

@@ -34,6 +34,11 @@ pub(crate) fn code_of(error: &Error, otherwise: Code) -> Code {
     }
 }
 
+/// Whether a code makes SQLite write a rollback journal where a batch was refused with it.
+pub(crate) fn is_of_io(code: Code) -> bool {
+    code & 0xff == sys::SQLITE_IOERR && code != sys::SQLITE_IOERR_NOMEM
+}
+
 /// Whether a batch did not fit, and would as single pages.
 pub(crate) fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::TooLarge(_))

@@ -8,11 +8,11 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use block_files::{Error, Write};
+use block_files::{Error, OneFile, Write};
 use libsqlite3_sys as sys;
 use nvm_journal::Durability;
 
-use super::codes::{Code, code_of, is_too_large};
+use super::codes::{Code, code_of, is_of_io, is_too_large};
 use super::locks::{Busy, Level};
 use super::mounted_file::MountedFile;
 
@@ -53,8 +53,11 @@ pub(crate) struct Connection {
     batch: Batch,
     /// Whether something was committed deferred since the last sync.
     is_loose: bool,
-    /// Whether a batch was given up, so that SQLite writes a rollback journal that it does not sync
-    /// before it writes pages.
+    /// Whether SQLite writes a rollback journal if the open batch is given up now: it does so
+    /// where it was told of a failed read or write.
+    falls_back: bool,
+    /// Whether a batch was given up so. SQLite does not sync that rollback journal before it writes
+    /// pages.
     is_fallen_back: bool,
     is_read_only: bool,
 }
@@ -67,6 +70,7 @@ impl Connection {
             level: Level::None,
             batch: Batch::default(),
             is_loose: false,
+            falls_back: false,
             is_fallen_back: false,
             is_read_only,
         }
@@ -78,10 +82,15 @@ impl Connection {
         if self.level == Level::None { self.database.look_again() } else { Ok(()) }
     }
 
+    /// Writes home what was changed without a lock, because no unlock will do it.
+    fn go_home_without_lock(&self, otherwise: Code) -> Result<(), Code> {
+        if self.level == Level::None { self.database.go_home(otherwise) } else { Ok(()) }
+    }
+
     /// Reads; what the file does not have is zero, and the code says so.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Code> {
         self.database.counts.reads.add(1);
-        let read = self.database.file.read_at(at, into);
+        let read = self.database.with(|file| file.read_at(at, into));
         let mut read = read.map_err(|error| code_of(&error, sys::SQLITE_IOERR_READ))?;
         into[read..].fill(0);
         if self.batch.is_open {
@@ -111,10 +120,12 @@ impl Connection {
             self.batch.bytes.extend_from_slice(bytes);
             return Ok(());
         }
+        self.look_without_lock()?;
         self.is_loose = true;
         self.database.counts.loose_pages.add(1);
         let written = self.database.change(|file| file.write_at(at, bytes));
-        written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))
+        written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))?;
+        self.go_home_without_lock(sys::SQLITE_IOERR_WRITE)
     }
 
     pub(crate) fn set_len(&mut self, len: u64) -> Result<(), Code> {
@@ -125,12 +136,14 @@ impl Connection {
             self.batch.len = Some(len);
             return Ok(());
         }
-        if len == self.database.file.len() {
+        self.look_without_lock()?;
+        if len == self.database.with(OneFile::len) {
             return Ok(());
         }
         self.is_loose = true;
         let done = self.database.change(|file| file.set_len(len));
-        done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))
+        done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))?;
+        self.go_home_without_lock(sys::SQLITE_IOERR_TRUNCATE)
     }
 
     pub(crate) fn sync(&mut self) -> Result<(), Code> {
@@ -138,14 +151,14 @@ impl Connection {
             return Ok(());
         }
         self.database.counts.syncs.add(1);
-        let synced = self.database.file.sync();
+        let synced = self.database.with(OneFile::sync);
         synced.map_err(|error| code_of(&error, sys::SQLITE_IOERR_FSYNC))?;
         self.is_loose = false;
         self.database.go_home(sys::SQLITE_IOERR_FSYNC)
     }
 
     pub(crate) fn len(&self) -> u64 {
-        let len = self.database.file.len();
+        let len = self.database.with(OneFile::len);
         if !self.batch.is_open {
             return len;
         }
@@ -159,11 +172,18 @@ impl Connection {
         }
         self.batch.clear();
         self.batch.is_open = true;
+        self.falls_back = false;
         Ok(())
     }
 
     /// One transaction, durable on return.
     pub(crate) fn commit_batch(&mut self) -> Result<(), Code> {
+        let committed = self.commit_pages();
+        self.falls_back = committed.is_err_and(is_of_io);
+        committed
+    }
+
+    fn commit_pages(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
         let len = self.batch.len;
@@ -172,10 +192,14 @@ impl Connection {
         drop(writes);
         match committed {
             Ok(()) => {
+                // If it fails, some pages may be home. With another code than this one SQLite would
+                // write no rollback journal, and nobody had the old pages.
+                let home = self.database.go_home(sys::SQLITE_IOERR_COMMIT_ATOMIC);
+                home.map_err(|_| sys::SQLITE_IOERR_COMMIT_ATOMIC)?;
                 counts.commits.add(1);
                 counts.pages.add(pages);
                 self.batch.clear();
-                self.database.go_home(sys::SQLITE_IOERR_COMMIT_ATOMIC)
+                Ok(())
             }
             Err(error) if is_too_large(&error) => {
                 counts.fallbacks.add(1);
@@ -188,7 +212,7 @@ impl Connection {
     pub(crate) fn roll_batch_back(&mut self) {
         self.batch.clear();
         self.database.journal.store(ptr::null_mut(), Ordering::Relaxed);
-        self.is_fallen_back = true;
+        self.is_fallen_back = core::mem::take(&mut self.falls_back);
     }
 
     pub(crate) fn lock(&mut self, to: Level) -> Result<(), Busy> {
@@ -196,6 +220,8 @@ impl Connection {
     }
 
     pub(crate) fn unlock(&mut self, to: Level) {
+        // The transaction has ended, and its rollback journal with it.
+        self.is_fallen_back = false;
         if self.database.shared().is_some() {
             self.level = self.level.min(to);
         } else {
@@ -219,14 +245,14 @@ impl Connection {
     /// What the journal and this VFS have done, for `PRAGMA nvj_stats`.
     pub(crate) fn told(&self) -> String {
         let counts = self.database.counts.now();
-        match self.database.file.stats() {
+        match self.database.with(OneFile::stats) {
             Ok(stats) => format!("{counts}\n{stats}"),
             Err(error) => format!("{counts}\n{error}"),
         }
     }
 
     pub(crate) fn checkpoint(&self) -> Result<u64, Error> {
-        self.database.file.checkpoint().map(|report| report.blocks)
+        self.database.with(OneFile::checkpoint).map(|report| report.blocks)
     }
 }
 
@@ -248,3 +274,6 @@ impl Drop for Connection {
         self.unlock(Level::None);
     }
 }
+
+#[cfg(test)]
+mod tests;

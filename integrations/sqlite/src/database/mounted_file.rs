@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use core::{fmt, ptr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use block_files::OneFile;
 use libsqlite3_sys::sqlite3_file;
@@ -21,6 +21,9 @@ pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send +
 /// Something that keeps other programs away while it lives.
 pub(crate) type Guard = Box<dyn Send>;
 
+/// How a journal is made anew for the file as it is now.
+pub(crate) type Anew = Box<dyn Fn() -> Result<OneFile, Error> + Send + Sync>;
+
 /// What a database has whose file other programs use in turn.
 pub(crate) struct Shared {
     /// The length of the file as it is now, or SQLite's code.
@@ -29,11 +32,15 @@ pub(crate) struct Shared {
     pub(crate) identity: (u64, u64),
     /// Whether the journal has something that the file lacks.
     pub(crate) is_ahead: Mutex<bool>,
+    pub(crate) anew: Anew,
 }
 
 /// A mounted database.
 pub(crate) struct MountedFile {
-    pub(crate) file: OneFile,
+    file: OneFile,
+    /// The file in the last journal that was made anew, if one was.
+    file_anew: RwLock<Option<OneFile>>,
+    is_anew: AtomicBool,
     pub(crate) counts: Counting,
     cut: Cut,
     guard: Mutex<Option<Guard>>,
@@ -54,6 +61,8 @@ impl MountedFile {
     pub(crate) fn new(file: OneFile, cut: Cut, guard: Option<Guard>, ended_by_last: bool) -> Self {
         Self {
             file,
+            file_anew: RwLock::new(None),
+            is_anew: AtomicBool::new(false),
             counts: Counting::default(),
             cut,
             guard: Mutex::new(guard),
@@ -75,32 +84,51 @@ impl MountedFile {
         self.shared.as_ref()
     }
 
+    /// Calls with the file in its journal.
+    pub(crate) fn with<T>(&self, call: impl FnOnce(&OneFile) -> T) -> T {
+        if !self.is_anew.load(Ordering::Acquire) {
+            return call(&self.file);
+        }
+        let anew = self.file_anew.read().unwrap_or_else(PoisonError::into_inner);
+        call(anew.as_ref().unwrap_or(&self.file))
+    }
+
     /// Makes a change. If the file is shared, the journal is ahead of it from now on.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&OneFile) -> T) -> T {
-        let Some(shared) = &self.shared else { return change(&self.file) };
+        let Some(shared) = &self.shared else { return self.with(change) };
         let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
         *is_ahead = true;
-        change(&self.file)
+        self.with(change)
     }
 
     /// Writes everything home, if the file is shared and lacks something.
+    ///
+    /// Where that fails, some pages may be home. The journal is made anew for the file as it is
+    /// then: SQLite has the old pages, and writes them back, or all of the new ones.
     pub(crate) fn go_home(&self, otherwise: Code) -> Result<(), Code> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_ahead {
             return Ok(());
         }
-        let home = || {
-            self.file.sync()?;
-            let unreadable = self.file.checkpoint()?.unreadable;
+        let home = self.with(|file| {
+            file.sync()?;
+            let unreadable = file.checkpoint()?.unreadable;
             if unreadable > 0 {
                 return Err(block_files::Error::Unreadable { blocks: unreadable });
             }
-            (self.cut)(self.file.len())
-        };
-        home().map_err(|error| code_of(&error, otherwise))?;
-        *is_ahead = false;
-        Ok(())
+            (self.cut)(file.len())
+        });
+        *is_ahead = home.is_err() && !self.begin_anew(shared);
+        home.map_err(|error| code_of(&error, otherwise))
+    }
+
+    /// Makes a journal for the file as it is now; returns whether there is one.
+    fn begin_anew(&self, shared: &Shared) -> bool {
+        let Ok(file) = (shared.anew)() else { return false };
+        *self.file_anew.write().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        self.is_anew.store(true, Ordering::Release);
+        true
     }
 
     /// Looks what another program has made of a shared file.
@@ -111,10 +139,12 @@ impl MountedFile {
             return Ok(());
         }
         let len = (shared.len)()?;
-        if len == self.file.len() {
-            return Ok(());
-        }
-        self.file.take_as_it_is(len).map_err(|error| code_of(&error, SHORT_OF_LENGTH))
+        self.with(|file| {
+            if len == file.len() {
+                return Ok(());
+            }
+            file.take_as_it_is(len).map_err(|error| code_of(&error, SHORT_OF_LENGTH))
+        })
     }
 
     pub(crate) fn locks(&self) -> MutexGuard<'_, Locks> {
@@ -145,7 +175,8 @@ impl MountedFile {
         // What is known of the length of a shared file is as old as the last lock. Another program
         // may have made it longer since.
         let is_level = self.is_level();
-        let closed = self.file.close(|len| if is_level { Ok(()) } else { (self.cut)(len) });
+        let cut = |len| if is_level { Ok(()) } else { (self.cut)(len) };
+        let closed = self.with(|file| file.close(cut));
         drop(self.guard.lock().unwrap_or_else(PoisonError::into_inner).take());
         closed.map_err(Error::from)
     }
@@ -153,6 +184,6 @@ impl MountedFile {
 
 impl fmt::Debug for MountedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MountedFile").field("file", &self.file).finish_non_exhaustive()
+        self.with(|file| f.debug_struct("MountedFile").field("file", file).finish_non_exhaustive())
     }
 }

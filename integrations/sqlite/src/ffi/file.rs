@@ -30,6 +30,8 @@ struct Opened {
     /// The file of the host that has the locks, where the database is shared.
     host: Option<HostFile>,
     name: &'static str,
+    /// Whether the file is all of a database, so that a batch of it is a transaction.
+    can_batch: bool,
 }
 
 static METHODS: sys::sqlite3_io_methods = sys::sqlite3_io_methods {
@@ -73,9 +75,10 @@ pub(crate) unsafe fn open(
     connection: Connection,
     host: Option<HostFile>,
     name: &'static str,
+    can_batch: bool,
 ) {
     let methods = if host.is_some() { &raw const SHARED } else { &raw const METHODS };
-    let opened = Box::new(Opened { connection, host, name });
+    let opened = Box::new(Opened { connection, host, name, can_batch });
     let base = sys::sqlite3_file { pMethods: methods };
     let place = file.cast::<OpenFile>();
     // SAFETY: the caller's; SQLite aligns its files to 8 bytes.
@@ -397,9 +400,11 @@ unsafe extern "C" fn sector_size(_file: *mut sys::sqlite3_file) -> c_int {
 /// What SQLite takes for true of the rollback journal as well is not said: that file is the host's.
 /// Where a WAL is possible, it is the host's too, which says whether it is safe to overwrite.
 unsafe extern "C" fn device_characteristics(file: *mut sys::sqlite3_file) -> c_int {
-    let own = sys::SQLITE_IOCAP_BATCH_ATOMIC | sys::SQLITE_IOCAP_ATOMIC4K;
     // SAFETY: SQ2.
     let opened = unsafe { opened(file) };
+    let can_batch = opened.as_ref().is_some_and(|opened| opened.can_batch);
+    let batch = if can_batch { sys::SQLITE_IOCAP_BATCH_ATOMIC } else { 0 };
+    let own = batch | sys::SQLITE_IOCAP_ATOMIC4K;
     let Some(host) = opened.and_then(|opened| opened.host.as_mut()) else {
         return own | sys::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
     };

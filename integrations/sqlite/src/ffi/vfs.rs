@@ -129,6 +129,18 @@ unsafe fn parameter(name: sys::sqlite3_filename, key: &CStr) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
+/// Whether a file is all of a database. A shim that keeps one in several files makes names for
+/// them that say nothing of a rollback journal. A batch is of one file, so it is not offered then.
+///
+/// # Safety
+/// As for [`parameter`].
+unsafe fn is_whole(name: sys::sqlite3_filename) -> bool {
+    // SAFETY: the caller's.
+    let journal = unsafe { sys::sqlite3_filename_journal(name) };
+    // SAFETY: a name has one, which may be empty.
+    !journal.is_null() && unsafe { !bytes_of(journal).is_empty() }
+}
+
 /// What is between SQLite and a database.
 enum Opening {
     Connection(Connection),
@@ -202,11 +214,19 @@ unsafe fn connect_shared(
     }
     let (block_size, blocks) = mount.disk_shape();
     let disk = HostDisk::open(own.host, full, block_size, blocks)?;
-    let (of_len, of_cut) = (disk.clone(), disk.clone());
-    let shared =
-        Shared { len: Box::new(move || of_len.len()), identity, is_ahead: Mutex::new(false) };
+    let (of_len, of_cut, settings) = (disk.clone(), disk.clone(), mount.clone());
+    let anew = move || {
+        let len = disk.len().map_err(|code| Error::NoVfs { code })?;
+        settings.anew(&disk, len)
+    };
+    let shared = Shared {
+        len: Box::new(move || of_len.len()),
+        identity,
+        is_ahead: Mutex::new(false),
+        anew: Box::new(anew),
+    };
     let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));
-    let database = mount.mount_shared(&disk, shared, cut)?;
+    let database = Mount::mount_shared(shared, cut)?;
     mounted.insert(path.to_vec(), Arc::clone(&database));
     Ok(Opening::Shared(Connection::new(database, false), file))
 }
@@ -235,8 +255,10 @@ unsafe extern "C" fn open(
                 return code;
             }
         };
+        // SAFETY: SQ3.
+        let can_batch = unsafe { is_whole(name) };
         // SAFETY: SQ2; `szOsFile` has room for it.
-        unsafe { file::open(file, connection, host, own.name) };
+        unsafe { file::open(file, connection, host, own.name, can_batch) };
         if !out_flags.is_null() {
             // SAFETY: SQ4.
             unsafe { out_flags.write(flags) };
@@ -324,4 +346,56 @@ unsafe extern "C" fn access(
         }
     }
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+
+    use super::*;
+
+    /// What a database is said to be able to, opened by a name that has this rollback journal.
+    fn characteristics(path: &CStr, journal: &CStr) -> c_int {
+        let parameters = [c"shared".as_ptr(), c"1".as_ptr()];
+        let parameters: *mut *const c_char = parameters.as_ptr().cast_mut();
+        let (wal, name) = (c"".as_ptr(), path.as_ptr());
+        // SAFETY: C strings, and two of them for one parameter.
+        let name =
+            unsafe { sys::sqlite3_create_filename(name, journal.as_ptr(), wal, 1, parameters) };
+        // SAFETY: the name of a VFS that is registered.
+        let vfs = unsafe { sys::sqlite3_vfs_find(c"nvj-names".as_ptr()) };
+        // SAFETY: SQ1.
+        let words = unsafe { (*vfs).szOsFile } as usize / 8 + 1;
+        let mut memory = vec![0_u64; words];
+        let file = memory.as_mut_ptr().cast::<sys::sqlite3_file>();
+        let flags = sys::SQLITE_OPEN_MAIN_DB | sys::SQLITE_OPEN_READWRITE | sys::SQLITE_OPEN_CREATE;
+        // SAFETY: SQ2 and SQ3: the memory is long enough, and the name lives longer than the file.
+        let code = unsafe { open(vfs, name, file, flags, ptr::null_mut()) };
+        assert_eq!(code, sys::SQLITE_OK);
+        // SAFETY: the file is open.
+        let methods = unsafe { super::super::host::methods_of(file) }.expect("is open");
+        let asked = methods.xDeviceCharacteristics.expect("a method");
+        // SAFETY: the file is open.
+        let said = unsafe { asked(file) };
+        let close = methods.xClose.expect("a method");
+        // SAFETY: the file is open, and is not used any more.
+        assert_eq!(unsafe { close(file) }, sys::SQLITE_OK);
+        // SAFETY: `sqlite3_create_filename` made it.
+        unsafe { sys::sqlite3_free_filename(name) };
+        said
+    }
+
+    /// A shim that keeps a database in several files names no rollback journal for any of them.
+    #[test]
+    fn a_file_that_may_be_a_part_of_a_database_takes_no_batches() {
+        register("nvj-names", None).expect("a SQLite that commits through a VFS");
+        let folder = std::env::temp_dir().join(format!("nvj-names-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder");
+        let path = CString::new(folder.join("db").as_os_str().as_bytes()).expect("no zero");
+        let can_batch =
+            |journal| characteristics(&path, journal) & sys::SQLITE_IOCAP_BATCH_ATOMIC != 0;
+        assert!(can_batch(c"db-journal"));
+        assert!(!can_batch(c""));
+        std::fs::remove_dir_all(folder).expect("a folder");
+    }
 }

@@ -4,13 +4,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::Path;
 use std::sync::Arc;
 
-use block_files::Store as Journaled;
+use block_files::{OneFile, Store as Journaled};
 use journal_core::{DeviceError, DeviceErrorKind, DeviceOperation};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, FileDisk, FullBlock,
     Journal, Native, Operation, Options, Region, Stats,
 };
-use nvm_journal_sqlite::{Mounted, mount_store};
+use nvm_journal_sqlite::{Error as MountError, Mounted, mount_store};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::{Longer, connect, is_whole, number, try_connect};
@@ -104,7 +104,8 @@ fn failing(folder: &Path) -> (Mounted, Arc<AtomicU32>) {
     let journal = Journal::format(nvm, disk, &options).expect("a journal");
     let how = Arc::new(AtomicU32::new(NOTHING));
     std::fs::write(folder.join("db"), []).expect("a file");
-    let store = Arc::new(Failing { journal, how: Arc::clone(&how) });
+    let store: Arc<dyn Journaled> = Arc::new(Failing { journal, how: Arc::clone(&how) });
+    OneFile::format(Arc::clone(&store), 0).expect("an empty file");
     (mount_store(folder.join("db"), store, |_| Ok(())).expect("a mount"), how)
 }
 
@@ -141,6 +142,57 @@ pub(crate) fn each_failure(folder: &Path, _longer: &Longer) {
     assert_eq!(refused, Some(ErrorCode::DatabaseCorrupt));
     how.store(NOTHING, Ordering::Relaxed);
     assert_eq!(number(&connection, "SELECT x FROM t"), right);
+}
+
+/// SQLite writes no rollback journal behind a batch that was refused because the disk is full. So
+/// the VFS has none to sync, and looks for none in a later transaction.
+pub(crate) fn nothing_to_sync(folder: &Path, _longer: &Longer) {
+    let (mounted, how) = failing(folder);
+    let connection = connect(folder);
+    connection.execute_batch("CREATE TABLE t (x); PRAGMA cache_size = 5").expect("a table");
+    how.store(DISK_FULL, Ordering::Relaxed);
+    connection.execute("INSERT INTO t VALUES (1)", []).expect_err("the disk is full");
+    how.store(NOTHING, Ordering::Relaxed);
+    // It is larger than the page cache: SQLite writes a rollback journal, and syncs it itself.
+    let many = "BEGIN; INSERT INTO t WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 \
+                FROM n WHERE i < 60) SELECT zeroblob(3000) FROM n; COMMIT";
+    connection.execute_batch(many).expect("room");
+    assert_eq!(number(&connection, "SELECT count(*) FROM t"), 60);
+    let counts = mounted.counts();
+    assert!(counts.loose_pages > 0, "{counts:?}");
+    assert_eq!(counts.journal_syncs, 0, "{counts:?}");
+    is_whole(&connection);
+}
+
+/// A store that has no file is not made one by a mount: it may be a database's, of another size.
+pub(crate) fn not_formatted_over(folder: &Path, _longer: &Longer) {
+    std::fs::write(folder.join("db"), []).expect("a file");
+    let store = |blocks| -> Arc<dyn Journaled> {
+        let path = folder.join("disk");
+        drop(std::fs::remove_file(&path));
+        let disk = FileDisk::create(&path, BlockSize::DEFAULT, blocks).expect("a disk");
+        let nvm = Region::anonymous(4 << 20).expect("memory");
+        Arc::new(Journal::format(nvm, disk, &Options::new().lanes(1)).expect("a journal"))
+    };
+    let mount =
+        |store: &Arc<dyn Journaled>| mount_store(folder.join("db"), Arc::clone(store), |_| Ok(()));
+    let new = store(BLOCKS);
+    let refused = mount(&new).expect_err("it has no file");
+    let not_formatted = block_files::Error::NotFormatted;
+    assert!(matches!(&refused, MountError::File(error) if *error == not_formatted), "{refused}");
+    let mut last = [1; 4096];
+    new.read_at(BlockNumber(BLOCKS - 1), 0, &mut last).expect("a block");
+    assert_eq!(last, [0; 4096], "nothing was written");
+    // One that is of another size says so, where its state is found.
+    OneFile::format(Arc::clone(&new), 0).expect("an empty file");
+    new.read_at(BlockNumber(BLOCKS - 1), 0, &mut last).expect("a block");
+    let longer = store(BLOCKS + 1);
+    let moved = [Operation::write(BlockNumber(BLOCKS), &last)];
+    longer.commit(&moved, Durability::Durable).expect("room");
+    let refused = mount(&longer).expect_err("it is of another size");
+    let other = block_files::Error::OtherSize { found: BLOCKS, given: BLOCKS + 1 };
+    assert!(matches!(&refused, MountError::File(error) if *error == other), "{refused}");
+    drop(mount(&new).expect("it has a file"));
 }
 
 /// A disk that has no more blocks is full, and stays whole.

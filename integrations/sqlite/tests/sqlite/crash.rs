@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block_files::Store as Journaled;
+use block_files::{OneFile, Store as Journaled};
 use journal_core::{DeviceFacts, Site};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
@@ -202,7 +202,8 @@ impl Store for Database {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("new{number}"));
         std::fs::write(&path, []).map_err(said)?;
-        let journal = Arc::new(self.journal(world, true)?);
+        let journal: Arc<dyn Journaled> = Arc::new(self.journal(world, true)?);
+        OneFile::format(Arc::clone(&journal), 0).map_err(said)?;
         let mounted = mount_store(&path, journal, |_| Ok(())).map_err(said)?;
         let connection = connect_to(&path);
         connection

@@ -1,11 +1,12 @@
 //! A database that other programs use in turn: what SQLite's own suite runs on.
 
 use std::path::Path;
+use std::process::{Command, ExitCode};
 
 use nvm_journal::AnyPolicy;
 use rusqlite::Connection;
 
-use crate::{Longer, is_whole, number, stock, text};
+use crate::{Longer, SHORT, is_whole, number, stock, text};
 
 fn shared(folder: &Path) -> Connection {
     let uri = format!("file:{}?vfs=nvj&shared=1&block_size=512", folder.join("db").display());
@@ -64,6 +65,62 @@ pub(crate) fn in_turn(folder: &Path, _longer: &Longer) {
         }
         is_whole(&other);
     }
+}
+
+/// A process whose files may not become long: some pages of a transaction are home when the file
+/// refuses the next one.
+pub(crate) fn play(folder: &Path) -> ExitCode {
+    let path = folder.join("db");
+    let uri = format!("file:{}?vfs=nvj&shared=1&nvm_bytes=4194304", path.display());
+    let connection = Connection::open(uri).expect("a connection");
+    for round in 0..3 {
+        let refused = connection
+            .execute_batch(
+                "BEGIN; UPDATE t SET x = zeroblob(length(x)); \
+                 INSERT INTO t SELECT zeroblob(3000) FROM t; COMMIT",
+            )
+            .expect_err("the file may not become longer");
+        println!("  {refused}");
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK").expect("a rollback");
+        }
+        // The transaction was taken back, in this process and for all others.
+        for connection in [&connection, &stock(folder)] {
+            is_whole(connection);
+            let ones = "SELECT count(*) FROM t WHERE hex(substr(x, 1, 1)) = '01'";
+            assert_eq!(number(connection, ones), 40, "round {round}");
+            assert_eq!(number(connection, "SELECT count(*) FROM t"), 40, "round {round}");
+        }
+        // What is shorter is done.
+        connection.execute("UPDATE u SET n = n + 1", []).expect("room");
+        assert_eq!(number(&stock(folder), "SELECT n FROM u"), round + 1);
+    }
+    let told = text(&connection, "PRAGMA nvj_stats");
+    assert!(told.starts_with("3 commits"), "{told}");
+    ExitCode::SUCCESS
+}
+
+pub(crate) fn on_a_disk_that_fails(folder: &Path, _longer: &Longer) {
+    let setup = stock(folder);
+    setup
+        .execute_batch("CREATE TABLE t (x); CREATE TABLE u (n); INSERT INTO u VALUES (0)")
+        .expect("tables");
+    for _ in 0..40 {
+        let row = [1_u8; 3000];
+        setup.execute("INSERT INTO t VALUES (?1)", [row]).expect("an insert");
+    }
+    drop(setup);
+    assert!(!folder.join("db-journal").exists());
+    // The limit is of half a KiB each. Without the trap, the system would end the process.
+    let program = std::env::current_exe().expect("a program knows its name");
+    let limited = "trap '' XFSZ; ulimit -f 500; exec \"$0\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited]).arg(program).env(SHORT, folder);
+    assert!(command.status().expect("a process").success());
+    assert!(!folder.join("db-journal").exists(), "nothing is left to take back");
+    let stock = stock(folder);
+    is_whole(&stock);
+    assert_eq!(number(&stock, "SELECT n FROM u"), 3);
 }
 
 pub(crate) fn with_a_wal(folder: &Path, _longer: &Longer) {

@@ -72,6 +72,10 @@ impl<D: BlockDevice> BlockDevice for CountedDisk<D> {
         self.disk.block_count()
     }
 
+    fn may_resize(&self) -> bool {
+        self.disk.may_resize()
+    }
+
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
         add(&self.counters.reads, 1);
         add(&self.counters.blocks_read, self.blocks(into.len()));

@@ -49,6 +49,10 @@ impl BlockDevice for DynDisk {
         self.0.block_count()
     }
 
+    fn may_resize(&self) -> bool {
+        self.0.may_resize()
+    }
+
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
         self.0.read(first, into)
     }

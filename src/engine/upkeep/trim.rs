@@ -1,0 +1,111 @@
+//! Trims: the device forgets blocks that are not live.
+//!
+//! TR1. The device forgets a block only while its newest frame is a durable discard, and the trim
+//!      has the block. Nobody writes it then, and no read builds on what the disk holds.
+//! TR2. No step of a checkpoint is under way meanwhile. One that began before the discard could
+//!      write the block's old content behind the trim.
+//! TR3. The trim gives the blocks back behind a sync. What the disk holds of them then is what a
+//!      crash leaves: once the discard's frame is gone, patches apply to that.
+//!
+//! **Crash**: behind the discard, each block reads as zeroes as long as its frame is there. The
+//! next open takes no home block for certain, so a checkpoint writes the zeroes before that frame
+//! goes.
+
+use journal_core::policy::Policy;
+use journal_core::record::Form;
+use journal_core::{BlockDevice as _, BlockNumber};
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::staging::seat::Seat;
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Lets the device forget those of some blocks that are not live, and returns how many these
+    /// are. The caller's transaction has all of the blocks, which ascend.
+    pub(crate) fn forget_home(
+        &self,
+        seat: &mut Seat<M::Disk>,
+        blocks: core::ops::Range<u64>,
+    ) -> Result<u64, Error> {
+        self.watched(|| {
+            // 1. No batch is on its way home.
+            let home = self.step()?;
+            // 2. The blocks whose content nobody has.
+            let mut free = Vec::new();
+            for block in blocks {
+                if self.is_forgotten(BlockNumber(block))? {
+                    free.push(block);
+                }
+            }
+            // 3. The device forgets them, run by run.
+            let device = seat.for_reading().device;
+            let mut discarded = Ok(());
+            for run in free.chunk_by(|block, next| block + 1 == *next) {
+                let [first, ..] = run else { continue };
+                discarded = device.discard(BlockNumber(*first), run.len() as u64);
+                if discarded.is_err() {
+                    break;
+                }
+            }
+            // 4. Durably: also where a part was refused, as it may have been done.
+            let synced = device.sync().map_err(Error::Device);
+            drop(home);
+            synced.inspect_err(|error| self.fail_of(*error))?;
+            discarded.map_err(Error::Device)?;
+            Ok(free.len() as u64)
+        })
+    }
+
+    /// Whether a block is discarded for certain, and nobody looks at what the disk holds of it.
+    fn is_forgotten(&self, block: BlockNumber) -> Result<bool, Error> {
+        if self.keeps_for_snapshots() {
+            return Ok(false);
+        }
+        let share = self.share(block)?;
+        let Some(newest) = share.index.newest(block) else { return Ok(false) };
+        let frame = share.index.frame(newest);
+        let is_durable = self.lane(frame.lane).reach.is_durable(frame.sequence);
+        let is_free = frame.form == Form::Discard && is_durable;
+        Ok(is_free && !share.index.is_leaving(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BlockSize, FileDisk, FullBlock, Journal, Native, Options, Region};
+    use journal_core::{BlockDevice as _, BlockNumber};
+
+    /// TR1: a block that was written since its discard is left alone.
+    #[test]
+    fn a_live_block_is_not_forgotten() {
+        let path = std::env::temp_dir().join(format!("trim-live-{}", std::process::id()));
+        let mut disk = FileDisk::create(&path, BlockSize::DEFAULT, 8).expect("a disk");
+        let nvm = Region::anonymous(1 << 20).expect("memory");
+        let journal: Journal<FullBlock, Native> =
+            Journal::format(nvm, disk.clone(), &Options::new()).expect("a journal");
+        let write = |value: u8| {
+            let image = [value; 4096];
+            journal.transact(|transaction| transaction.write(BlockNumber(3), &image))
+        };
+        let forget = || {
+            let mut transaction = journal.begin().expect("begins");
+            transaction.lock(BlockNumber(3)).expect("is free");
+            transaction.forget_home(3..4).expect("a disk that works")
+        };
+        write(7).expect("commits");
+        assert_eq!(forget(), 0, "it has a frame");
+        journal.checkpoint().expect("goes home");
+        assert_eq!(forget(), 0, "it is home");
+        let mut home = [0; 4096];
+        disk.read(BlockNumber(3), &mut home).expect("reads");
+        assert_eq!(home, [7; 4096]);
+        let discard =
+            |transaction: &mut crate::Transaction<'_>| transaction.discard(BlockNumber(3));
+        journal.transact_deferred(discard).expect("commits");
+        assert_eq!(forget(), 0, "the discard is not durable");
+        journal.sync().expect("it is now");
+        assert_eq!(forget(), 1);
+        std::fs::remove_file(path).expect("a file");
+    }
+}
