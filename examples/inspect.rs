@@ -1,5 +1,5 @@
-//! What is in a journal, told without opening it: nothing is stored, flushed or fenced, and a killed
-//! process's journal stays as it was left.
+//! Tells what is in a journal without opening it. Nothing is stored, flushed or fenced: the journal
+//! of a killed process stays as it was left.
 //!
 //! ```sh
 //! cargo run --example inspect -- FILE

@@ -93,8 +93,8 @@ fn moving_to_the_log_survives_every_crash() {
     }
 }
 
-/// What is moved has a stamp above what it moves, which lies in a lane behind its own: an open would
-/// put that on top otherwise, and look for it where something else is by now.
+/// A moved block's stamp is above that of the version that it replaces, in another lane. Otherwise
+/// an open would take that one for the newest, and look for it where something else is by now.
 #[test]
 fn what_is_moved_is_above_what_was_there() {
     let begin = vec![both(1), write_at(1, 0), write_at(1, 1), Step::Move(0), Step::Garbage];

@@ -170,8 +170,8 @@ fn a_block_is_in_the_log_before_the_rings_forget_it() {
     assert!(count > 0, "there is something to get wrong: {sites:?}");
 }
 
-/// Blocks that are moved to another lane have stamps above what they were there. Otherwise the rings
-/// keep what was moved out of them.
+/// Blocks that move to another lane get stamps above their old ones. Otherwise the rings keep what
+/// was moved out of them.
 #[test]
 fn what_is_moved_is_above_what_was_there() {
     needs_beside(&[], Rule::MovedAbove, &explorer(), |mutator| Moved::on_lanes(2, 4, mutator));

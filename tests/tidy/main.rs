@@ -165,7 +165,7 @@ const HOUSES: [House; 16] = [
             ("papers", &["engines", "plot", "trace"]),
             ("gates", &[]),
             ("figures", &["bounds", "engines", "erased", "papers", "replay", "trace"]),
-            ("crash_lab", &["core_crash", "gates", "known_bugs", "progress"]),
+            ("crash_lab", &["core_crash", "erased", "gates", "known_bugs", "oracle", "progress"]),
             ("second_reader", &[]),
             ("erased", &[]),
             ("sweeps", &["erased", "plot", "whole_slots"]),

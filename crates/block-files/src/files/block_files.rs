@@ -209,9 +209,9 @@ impl BlockFiles {
         let untrimmed = core::mem::take(&mut state.untrimmed);
         let within = |(first, count): (u64, u64)| state.free.within(first, count);
         let runs: Vec<_> = untrimmed.iter().flat_map(within).collect();
-        // 2. The journal forgets them, and no later change builds on what they held. Everything is
-        //    written home: a checkpoint ends all snapshots, which would see zeroes. Nor does an open
-        //    find the discards then, and write to the blocks to make sure of them.
+        // 2. The journal forgets them, and no later change builds on what they held. Everything
+        //    is written home: a checkpoint ends all snapshots, which would see zeroes. Nor does an
+        //    open find the discards then, and write to the blocks to make sure of them.
         let done = discard(store, &runs).and_then(|()| {
             // 3. Nothing of them is in the journal when the disk forgets them, durably. That holds
             //    for those before an error as well: a later change may build on what they hold now.

@@ -148,8 +148,8 @@ fn need_of(index: &Index<impl IndexMemory>, frame: &FrameAt) -> Need {
     Need::None
 }
 
-/// Lets go of a block whose newest frame is a discard that need not be copied: the heads may pass it
-/// then. Whether that is so. The caller keeps others from writing the block, and knows that the
+/// Lets go of a block whose newest frame is a discard that need not be copied: the heads may pass
+/// it then. Whether that is so. The caller keeps others from writing the block, and knows that the
 /// discard is durable if `is_durable` says so.
 ///
 /// Two things speak against it. What lies at home may change when the power goes. Or an older frame

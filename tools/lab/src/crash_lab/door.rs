@@ -1,5 +1,5 @@
-//! The front door: what the core's owner does not have. Programs drawn by chance, on a tiny journal,
-//! and sampled crashes of each.
+//! Programs of the front door, for what the core's owner does not have. They are drawn by chance,
+//! run on a tiny journal, and crash at sampled points.
 //!
 //! A program has one thread. It commits, defers and gathers, through several lanes; it makes room
 //! by ticks, by checkpoints, or at the end of commits. In between it makes snapshots and reads
@@ -146,12 +146,12 @@ fn step(rng: &mut Rng, lanes: u16) -> Step {
 }
 
 /// A snapshot, and what its blocks held when it was made; nothing where a block was given up.
-struct Seen<'j> {
+struct SnapshotView<'j> {
     snapshot: nvm_journal::Snapshot<'j, DynPolicy, crate::erased::AnyMachine>,
     blocks: [Option<Block>; BLOCKS],
 }
 
-impl Seen<'_> {
+impl SnapshotView<'_> {
     fn judge(&self) -> Result<(), String> {
         for (number, expected) in self.blocks.iter().enumerate() {
             let mut found = [0; BLOCK_BYTES];
@@ -177,7 +177,7 @@ fn take_steps<'s>(
 ) -> Result<bool, String> {
     let failed = |error: Error| error.to_string();
     // Of what an open finds nobody knows which blocks are given up.
-    let (mut seen, mut given_up) = (None::<Seen<'_>>, [is_found; BLOCKS]);
+    let (mut seen, mut given_up) = (None::<SnapshotView<'_>>, [is_found; BLOCKS]);
     for step in steps {
         match step {
             Step::Commit { others, changes, end } => {
@@ -200,13 +200,13 @@ fn take_steps<'s>(
                 for (block, is_given_up) in blocks.iter_mut().zip(given_up) {
                     *block = block.filter(|_| !is_given_up);
                 }
-                seen = Some(Seen { snapshot, blocks });
+                seen = Some(SnapshotView { snapshot, blocks });
             }
-            Step::Look => seen.as_ref().map_or(Ok(()), Seen::judge)?,
+            Step::Look => seen.as_ref().map_or(Ok(()), SnapshotView::judge)?,
             Step::Reopen => return Ok(true),
         }
     }
-    seen.as_ref().map_or(Ok(()), Seen::judge)?;
+    seen.as_ref().map_or(Ok(()), SnapshotView::judge)?;
     Ok(false)
 }
 

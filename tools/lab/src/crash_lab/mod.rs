@@ -1,5 +1,5 @@
-//! The crash laboratory: what it runs (`work`, `harm`, `door`), how much of it (`sizes`), and what it
-//! reports (`table`).
+//! The crash laboratory: what it runs (`work`, `harm`, `door`), how much of it (`sizes`), and its
+//! report (`table`).
 
 pub mod door;
 pub mod harm;
