@@ -249,7 +249,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// `OutOfTime` and `Conflict`: not now. The errors of [`commit`](Self::commit).
     ///
     /// ```no_run
-    /// # fn example(journal: &nvm_journal::Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
+    /// # use nvm_journal::Journal;
+    /// # fn example(journal: &Journal, image: &[u8]) -> Result<bool, nvm_journal::Error> {
     /// use nvm_journal::{BlockNumber, Durability, Error, Operation};
     ///
     /// let operations = [Operation::write(BlockNumber(7), image)];

@@ -147,7 +147,6 @@ fn every_crash_of_a_trim_leaves_what_was_or_zeroes() {
     let budget = StoreBudget::new().images(4).longer(24, 7).faults(4);
     for store in [Trimmed(FullBlock.into()), Trimmed(ByteDelta::new().into())] {
         let summary = check_store(&store, &budget).unwrap_or_else(|failure| panic!("{failure}"));
-        println!("{}: {summary}", store.0);
-        assert!(summary.report.images > 1_000, "{summary}");
+        assert!(summary.report.images > 1_000, "{}: {summary}", store.0);
     }
 }

@@ -43,9 +43,9 @@ fn tier(folder: &str) -> Option<Tier> {
         "crates/sim-disk" => Tier::Weather,
         "crates/block-journal" => Tier::Baseline,
         "crates/block-files" => Tier::Files,
-        "integrations/sqlite/extension" | "integrations/sqlite/guest" | "integrations/sqlite/suite" => {
-            Tier::Visitor
-        }
+        "integrations/sqlite/extension"
+        | "integrations/sqlite/guest"
+        | "integrations/sqlite/suite" => Tier::Visitor,
         _ if folder.starts_with("integrations/") => Tier::Integration,
         "crates/policies/codec" => Tier::Codec,
         _ if folder.starts_with("crates/policies/") => Tier::Policy,
