@@ -351,13 +351,11 @@ impl Doors {
 
 /// Rules of the front door that programs have to notice the absence of, each with a policy under
 /// which it matters.
-pub const NOTICED: [(Rule, Kind); 6] = [
+pub const NOTICED: [(Rule, Kind); 4] = [
     (Rule::SnapshotsKept, Kind::FullBlock),
     (Rule::SnapshotsEnd, Kind::FullBlock),
-    (Rule::SnapshotsStamped, Kind::FullBlock),
     (Rule::SpillsUnnamed, Kind::Lcow),
     (Rule::CopyIsNewest, Kind::FullBlock),
-    (Rule::MovedAbove, Kind::TwoLevel),
 ];
 
 /// Within this number of programs.
@@ -367,8 +365,8 @@ pub const NOTICED_WITHIN: u64 = 500;
 /// does.
 #[must_use]
 pub fn notices(rule: Rule, kind: Kind, most: u64) -> Option<u64> {
-    let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3);
-    let explorer = explorer.with_random_per_point(6);
+    let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1);
+    let explorer = explorer.with_random_per_point(1);
     let is_noticed = |number: &u64| {
         let mutator = Mutator::without(&[rule]);
         let door = Door { mutator, ..Door::drawn(kind, *number) };
