@@ -157,8 +157,7 @@ impl<L, M: Machine> Shared<L, M> {
             cache.forget(frame.block, frame.stamp);
         }
         // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
-        let rules = [Rule::StampAbove, Rule::StampFloor, Rule::MovedAbove];
-        let ascend = rules.into_iter().all(|rule| self.keeps(rule));
+        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
         if self.common.geometry.lane_places() > 0 {

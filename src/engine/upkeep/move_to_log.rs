@@ -16,7 +16,7 @@ use journal_core::parts::{Goes, Movable, pick_to_move};
 use journal_core::policy::Policy;
 use journal_core::slot::SlotFrame;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation, Rule};
+use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
 
 use crate::engine::read::Keeps;
 use crate::error::Error;
@@ -135,9 +135,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         share = self.share(block)?;
         let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
-        if !self.keeps(Rule::MovedAbove) {
-            seat.work.overwritten = Stamp(0);
-        }
         Ok(is_there.then_some(newest))
     }
 
