@@ -457,3 +457,50 @@ fn a_block_that_cannot_be_read_does_not_end_the_steps_of_other_lanes() {
     let (tries, most) = tries_of_what_cannot_be_read(Some(Rule::StepPassesHeld));
     assert!(tries > 3 && most > 40, "without it {tries} tries, {most} blocks in a stop");
 }
+
+/// The second lane has a block at its head that cannot be read, and an older version of another
+/// one behind it. So the third lane, which has the newest version of that, has to stay as well. The
+/// first one goes on in steps all the same.
+#[test]
+fn a_lane_that_waits_for_one_that_is_held_back_does_not_end_the_steps_either() {
+    let files = Files::new("steps-held-third");
+    let options = any_options(CompressedDelta::new(), NoHook).lanes(3).cache_bytes(0);
+    let options = options.lane_bytes(BLOCKS * 4608).batch_blocks(4).index_frames(1 << 12);
+    let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+    let journal: DynJournal = journal.expect("formats");
+    let noise = |seed: u64| {
+        let mut random = seed | 1;
+        core::array::from_fn::<u8, BLOCK, _>(|_| {
+            random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (random >> 56) as u8
+        })
+    };
+    let commit_in = |lane: u16, number: u64, at: usize, bytes: &[u8]| {
+        let others: Vec<_> = (0..lane).map(|_| journal.begin().expect("begins")).collect();
+        let mut tx = journal.begin().expect("begins");
+        tx.write_at(block(number), at, bytes).expect("has room");
+        let committed = tx.commit().expect("commits").expect("was logged");
+        assert_eq!(committed.lane.raw(), lane);
+        drop(others);
+    };
+    commit_in(0, 0, 0, &noise(7));
+    journal.checkpoint().expect("writes home");
+    commit_in(1, 0, 100, &[1; 8]);
+    let home = std::fs::OpenOptions::new().write(true).open(&files.0).expect("the disk's file");
+    std::os::unix::fs::FileExt::write_all_at(&home, &noise(8), 0).expect("writes");
+    // More of each lane than one step looks at.
+    (0..20).for_each(|number| commit_in(1, 100 + number, 0, &noise(number)));
+    commit_in(1, 150, 0, &noise(1));
+    commit_in(2, 150, 0, &noise(2));
+    (0..20).for_each(|number| commit_in(2, 200 + number, 0, &noise(number)));
+    let (mut before, mut most) = (journal.stats().expect("counts").checkpointed.blocks, 0);
+    for turn in 0..8 * BLOCKS {
+        commit_in(0, 1 + turn % 90, 0, &noise(turn));
+        let home = journal.stats().expect("counts").checkpointed.blocks;
+        (most, before) = (most.max(home - before), home);
+    }
+    let stats = journal.stats().expect("counts");
+    let tries = stats.checkpointed.unreadable;
+    assert!(stats.stops_for_bytes > 10, "{stats}");
+    assert!(tries == 1 && most < 50, "{tries} tries, {most} blocks in a stop");
+}

@@ -93,6 +93,42 @@ fn what_a_policy_sends_home_is_there_before_its_record() {
     }
 }
 
+/// A policy that counts what a transaction appends answers the same where the blocks are written
+/// home as where their record is made.
+#[test]
+fn what_goes_home_since_much_is_appended_is_written_there() {
+    let files = Files::new("homeward-counted");
+    let settings = adaptive::Settings::new().medium(adaptive::Medium::FRAM);
+    let settings = settings.appends_home(Some(adaptive::Disk::CARD.sync_ns));
+    let options = any_options(adaptive::Adaptive::with(settings), NoHook).lanes(1).cache_bytes(0);
+    let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+    let journal = journal.expect("formats");
+    // No form is shorter than such an image.
+    let image = |number: u64| {
+        let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        core::array::from_fn::<u8, BLOCK, _>(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+    };
+    let images = [1, 2, 3].map(image);
+    let check = |(number, image): (u64, &[u8; BLOCK])| -> Result<(), Error> {
+        let mut found = [0; BLOCK];
+        journal.read(block(number), &mut found)?;
+        assert!(found == *image, "block {number} is not what was committed");
+        Ok(())
+    };
+    let mut tx = journal.begin().expect("begins");
+    for (number, image) in (0..).zip(&images) {
+        tx.append(block(number), image).expect("has room");
+    }
+    tx.commit().expect("commits").expect("was logged");
+    assert_eq!(journal.stats().expect("counts").total().appended_home, 3);
+    (0..).zip(&images).try_for_each(check).expect("reads");
+}
+
 /// Of a block that is turned over it logs that alone, in no bytes at all.
 #[derive(Clone, Debug)]
 struct TurningOver;
