@@ -124,7 +124,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     }
 
     /// How many blocks of data some operations append, where the policy counts them.
-    fn appended(&self, operations: &(impl Operations + ?Sized)) -> u32 {
+    pub(crate) fn appended(&self, operations: &(impl Operations + ?Sized)) -> u32 {
         if !self.policy.counts_appends() {
             return 0;
         }

@@ -348,13 +348,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 && cut.get(lane) == Some(&sequence)
         };
         let mut at_heads = seen.iter().filter(is_at_head);
+        let first = at_heads.clone().next();
         let sick = at_heads.find(|listed| self.is_left_out(indexes, listed.block));
-        let Some(sick) = sick.filter(|_| self.keeps(Rule::StepPassesHeld)) else { return false };
-        // Other lanes may have to stay as long as that one does.
         let mut held = oldest.held();
+        // Other lanes may have to stay as long as one does that is held back, now or before.
+        let before = first.and(held.into_iter().flatten().next());
+        let sick = sick.map(|listed| listed.block).or(before);
+        let Some(sick) = sick.filter(|_| self.keeps(Rule::StepPassesHeld)) else { return false };
         for listed in seen.iter().filter(is_at_head) {
             if let Some(held) = held.get_mut(usize::from(listed.lane.raw())) {
-                *held = held.or(Some(sick.block));
+                *held = held.or(Some(sick));
             }
         }
         oldest.hold(&held, heads);

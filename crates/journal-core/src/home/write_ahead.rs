@@ -35,7 +35,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::error::DeviceError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::{Encoder, Placement, Policy};
+use crate::ports::policy::{Encoder, Kind, Placement, Policy};
 use crate::space::lane::{InLane, Names};
 use crate::space::part::{Encoded, FrameIn, NoImages, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
@@ -125,9 +125,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if prepared.appends == 0 || !self.keeps(Rule::AppendsGivenUp) {
             return Ok(0);
         }
+        let appended = common.appended(operations);
         let (mut given_up, mut bytes) = (GivenUp::NONE, 0_u64);
         for at in 0..operations.count() {
-            let Operation::Update(update) = operations.operation(at) else { continue };
+            let Operation::Update(mut update) = operations.operation(at) else { continue };
+            if update.kind == Kind::Append {
+                update.appended = appended;
+            }
             let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
             let placement =
                 common.placement(&update, None, &mut Encoder::new(room), prepared.goes());
@@ -190,6 +194,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         mut take: impl FnMut() -> Result<Option<SlotNumber>, E>,
     ) -> Result<Option<Durable<()>>, E> {
         let Content { operations, prepared, .. } = *content;
+        let appended = common.appended(operations);
         // Not where the encoded payloads are.
         let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
         let mut left = usize::try_from(prepared.log_blocks).unwrap_or(usize::MAX);
@@ -197,7 +202,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut unsynced: Option<Unsynced> = None;
         let (mut appends, mut log) = (Run::EMPTY, Run::EMPTY);
         for at in 0..operations.count() {
-            let Operation::Update(update) = operations.operation(at) else { continue };
+            let Operation::Update(mut update) = operations.operation(at) else { continue };
+            if update.kind == Kind::Append {
+                update.appended = appended;
+            }
             // As it was when the transaction was prepared.
             let mut encoder = Encoder::new(room);
             let placement = common.placement(&update, None, &mut encoder, prepared.goes());
