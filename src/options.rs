@@ -460,7 +460,7 @@ impl<L, H> Options<L, H> {
     /// The first step needs a list that is made of the whole index. Without a thread in the
     /// background, the commits before it make that list, in parts of a quarter of this time, once a
     /// [threshold](Self::thresholds) is crossed. Where a share of the index is short of frames,
-    /// transactions take steps before it has none.
+    /// transactions that are built up call by call take steps before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
         self.settings.longest_stop = time;

@@ -253,9 +253,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // The policy and the device may panic.
         let watch = self.failure.watch();
         if let Some(loans) = self.loans_to(operations, sees) {
-            // 4. Like below.
-            let prepared = self.prepare_on_loans(work, &loans);
-            if let Some(prepared) = prepared {
+            if let Some(prepared) = self.prepare_on_loans(work, &loans) {
                 watch.end();
                 return self.reserve_and_commit(work, &loans, prepared, durability);
             }
@@ -273,13 +271,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Seat { work, staged, .. } = seat;
         let olds = (sees != Sees::Operations).then_some(&staged.olds);
         let operations = &OnOlds { operations, olds, are_all: sees == Sees::Olds };
-        // Everything is known by now, so no more is reserved than the record takes.
+        // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more is
+        //    reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
         self.reserve_and_commit(work, operations, prepared, durability)
     }
 
-    /// 4. Bytes are reserved, and the record is stored.
+    /// Reserves the bytes of the record, and stores it.
     #[inline]
     fn reserve_and_commit<O: Operations + ?Sized>(
         &self,

@@ -7,7 +7,7 @@
 //!     it keeps copies, and makes images of what was patched.
 //! L3. A policy that is asked twice must see the same. So loans end as well where a record has
 //!     several parts, or where something goes to the disk before it.
-//!     A call with all operations at hand ends them too where the policy may send data elsewhere.
+//!     Where the policy may send data elsewhere, a call with all operations at hand lends nothing.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
 use journal_core::parts::{Goes, Operations, Prepared};

@@ -9,7 +9,8 @@
 //! IS4. The first step needs a list that is made of all frames. Commits that come before it make
 //!      that list, in parts, from the time on at which room becomes scarce.
 //! IS5. A transaction takes a step where its share of the index has few frames left. A step frees
-//!      frames of all shares, and so may free none of that one. Until it is full, others do.
+//!      the oldest frames of all shares, and so perhaps none of that one. Further transactions
+//!      take further steps, until the share has frames again or has none left.
 //!
 //! **Crash**: as for a checkpoint.
 
