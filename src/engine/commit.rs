@@ -271,8 +271,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Seat { work, staged, .. } = seat;
         let olds = (sees != Sees::Operations).then_some(&staged.olds);
         let operations = &OnOlds { operations, olds, are_all: sees == Sees::Olds };
-        // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more is
-        //    reserved than the record takes.
+        // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more
+        //    is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
         watch.end();
         self.reserve_and_commit(work, operations, prepared, durability)
