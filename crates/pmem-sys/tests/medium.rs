@@ -81,7 +81,7 @@ fn steps() -> impl Strategy<Value = Vec<Call>> {
         (0..LEN, 0usize..300).prop_map(|(at, len)| Call::Flush(at as u64, len.min(LEN - at))),
         Just(Call::Fence),
     ];
-    proptest::collection::vec(step, 0..40)
+    proptest::collection::vec(step, 0..if cfg!(miri) { 12 } else { 40 })
 }
 
 /// Three neighbouring regions: the middle one takes the steps, the outer ones keep their bytes.
@@ -123,7 +123,7 @@ fn runs_like_a_vector(region: Region, steps: &[Call]) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 100 },
+        cases: if cfg!(miri) { 1 } else { 100 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -262,6 +262,7 @@ mod tests {
     use Mark::{PowerLost, Recovered, Returned};
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn what_was_acknowledged_must_be_there_and_what_was_not_may_be() {
         let called = call(1, &[(0, Write)]);
         let (without, with) = (found(&[]), found(&[called]));
@@ -295,6 +296,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn blocks_that_no_transaction_touched_are_compared_too() {
         let called = call(1, &[(0, Write)]);
         for block in 1..BLOCKS {
@@ -307,6 +309,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hashes of many states, and no memory of its own")]
     fn what_was_shown_stays_so() {
         let called = call(1, &[(0, Write)]);
         let (without, with) = (found(&[]), found(&[called]));
