@@ -5,6 +5,7 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use byte_delta::{Appends, Settings};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
@@ -342,7 +343,8 @@ fn every_policy_keeps_what_a_model_says_through_reopening_and_closing() {
 /// Writes 40 blocks over and over with 12 slots in each of two lanes, and says what that took.
 fn crowded(policy: AnyPolicy, name: &str) -> Stats {
     let files = Files::new(name);
-    let options = small(policy);
+    // A step has time for all of a batch: it comes by frames whose blocks are not home.
+    let options = small(policy).longest_stop(Duration::from_millis(50));
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     for round in 0..400_u64 {
         let content = [round as u8; BLOCK];
@@ -550,7 +552,8 @@ fn whoever_opens_any_journal_gets_its_policy() {
         assert!(says.contains(&policy.id().0.to_string()), "{says}");
         assert!(says.contains(&other.id().0.to_string()), "{says}");
         let journal = Journal::open_any(nvm(), disk(), &Options::new()).expect("opens");
-        assert_eq!(*journal.policy(), policy);
+        // Its sizes of batches are those of this open.
+        assert_eq!(journal.policy().id(), policy.id());
         let mut found = vec![0; BLOCK];
         journal.read(block(3), &mut found).expect("reads");
         assert!(found == [3; BLOCK]);

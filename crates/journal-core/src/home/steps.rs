@@ -211,7 +211,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
         }
         if coming.is_whole() || !follows {
-            let snapshot = self.snapshot(common, lanes, true)?;
+            // A list is a hint: what is deferred may be in it, and costs no fence here. The step
+            // that looks at a block knows what is durable.
+            let snapshot = self.snapshot(common, lanes, false)?;
             coming.begin((&snapshot.bounds, &snapshot.tails), None);
             coming.hold(&oldest.held(), &heads);
         }
