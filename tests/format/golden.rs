@@ -146,8 +146,8 @@ fn wrapped() -> Vec<Act> {
     acts
 }
 
-/// Copies of a chain over both lanes and of a discard, and a change on top of the first. The discard
-/// is copied because something older of its block is in the other lane.
+/// Copies of a chain over both lanes and of a discard, and a change on top of the first. The
+/// discard is copied because something older of its block is in the other lane.
 fn copied() -> Vec<Act> {
     vec![
         Act::Commit(1, vec![(3, What::Fill(0x30))]),

@@ -5,7 +5,6 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::time::Duration;
 
 use byte_delta::{Appends, Settings};
 use journal_core::policy::{ApplyError, Change, Encoder, Placement, Policy, PolicyId, Update};
@@ -343,8 +342,7 @@ fn every_policy_keeps_what_a_model_says_through_reopening_and_closing() {
 /// Writes 40 blocks over and over with 12 slots in each of two lanes, and says what that took.
 fn crowded(policy: AnyPolicy, name: &str) -> Stats {
     let files = Files::new(name);
-    // A step has time for all of a batch: it comes by frames whose blocks are not home.
-    let options = small(policy).longest_stop(Duration::from_millis(50));
+    let options = small(policy);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     for round in 0..400_u64 {
         let content = [round as u8; BLOCK];
@@ -353,6 +351,10 @@ fn crowded(policy: AnyPolicy, name: &str) -> Stats {
         let mut often = [0; BLOCK];
         often[128..192].fill(content[0] ^ 0xFF);
         journal.transact(|tx| tx.write(block(50), &often)).expect("commits");
+        // Steps for slots pass what they have written home, and need no entries.
+        if round % 20 == 19 {
+            journal.checkpoint_rings().expect("frames become entries");
+        }
     }
     let mut found = vec![0; BLOCK];
     for number in 0..40 {
@@ -562,8 +564,10 @@ fn whoever_opens_any_journal_gets_its_policy() {
         let given = Lcow::with(lcow::Settings::new().reclaim_at(77));
         let journal =
             Journal::open_any(nvm(), disk(), &Options::new().policy(given)).expect("opens");
-        let expected = if policy.id() == Lcow::ID { given.into() } else { policy };
-        assert_eq!(*journal.policy(), expected);
+        assert_eq!(journal.policy().id(), policy.id());
+        if policy.id() == Lcow::ID {
+            assert_eq!(*journal.policy(), given.into());
+        }
     }
 }
 
