@@ -234,8 +234,6 @@ where
             relogs: options.settings.relogs,
             gathering,
         });
-        // The disk-side log comes free by segments, and not in steps.
-        shared.bell.set_wants_list(geometry.lane_log_blocks == 0);
         // 4. The thread in the background begins, and the options may ask for a checkpoint.
         let begins = options.settings.background.then(|| Checkpointer::start(&shared));
         let checkpointer = begins.transpose()?;

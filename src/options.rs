@@ -457,9 +457,7 @@ impl<L, H> Options<L, H> {
     /// a disk-side log room is made in one go. [`Stats`](crate::Stats) say how long stops were, and
     /// what for.
     ///
-    /// The first step needs a list that is made of the whole index. Without a thread in the
-    /// background, the commits before it make that list, in parts of a quarter of this time, once a
-    /// [threshold](Self::thresholds) is crossed. Where a share of the index is short of frames,
+    /// The first step makes a list of the whole index, and may take longer. Where a share of the index is short of frames,
     /// transactions that are built up call by call take steps before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {

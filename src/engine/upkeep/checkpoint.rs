@@ -236,8 +236,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
             Ok(self.step()?.reclaim(common, lanes, shares, &mut scratch, report)?)
         })?;
-        // The heads may have passed all that the list has.
-        self.bell.set_wants_list(self.common.geometry.lane_log_blocks == 0);
         Ok(stays)
     }
 

@@ -6,8 +6,9 @@
 //! IS2. Between two steps the thread gives the upkeep back. Threads that need room take turns.
 //! IS3. Where steps do not help, all is tried that frees room, as one upkeep: for slots, and for
 //!      blocks that cannot be read or shielded.
-//! IS4. The first step needs a list that is made of all frames. Commits that come before it make
-//!      that list, in parts, from the time on at which room becomes scarce.
+//! IS4. The first step needs a list that is made of all frames. Where the bell wants it, commits
+//!      before it make that list in parts. Nothing asks for it yet: a list that is made early has
+//!      no frame that came later, so steps fold less.
 //! IS5. A transaction takes a step where its share of the index has few frames left. A step frees
 //!      the oldest frames of all shares, and so perhaps none of that one. Further transactions
 //!      take further steps, until the share has frames again or has none left.
