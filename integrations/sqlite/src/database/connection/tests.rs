@@ -105,7 +105,7 @@ impl Bytes {
 fn read(connection: &Connection, bytes: usize) -> Vec<u8> {
     connection.look_without_lock().expect("a length");
     let mut into = vec![9; bytes];
-    connection.read(0, &mut into).expect("so many bytes");
+    connection.read(0, &mut into).expect("the file is long enough");
     into
 }
 
