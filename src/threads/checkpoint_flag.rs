@@ -23,15 +23,11 @@ impl UnderWay {
     /// Begins: a checkpoint is about to take its snapshot. One at a time is under way.
     pub(crate) fn begin(&self) {
         self.0.store(true, Ordering::Relaxed);
-        #[cfg(feature = "tracing")]
-        tracing::debug!("checkpoint begins");
     }
 
     /// Ends: the checkpoint does not use its snapshot any more.
     pub(crate) fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
-        #[cfg(feature = "tracing")]
-        tracing::debug!("checkpoint ends");
     }
 
     /// Whether every checkpoint finds durable what `is_durable` reports as durable.

@@ -142,6 +142,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         each: Each<'_>,
     ) -> Result<CheckpointReport, Error> {
         self.check_not_failed()?;
+        trace::checkpoint_begins();
         let mut report = CheckpointReport::default();
         let start = Instant::now();
         let mut waiting = core::mem::take(&mut cell.waiting);
