@@ -70,13 +70,6 @@ impl UpkeepCell {
         }
     }
 
-    /// The list of the oldest frames, and the one that comes next.
-    pub(crate) fn lists(&mut self) -> (Oldest<'_>, Oldest<'_>) {
-        let Self { oldest, left, coming, left_of_coming, .. } = self;
-        let coming = Oldest { memory: coming, left: left_of_coming };
-        (Oldest { memory: oldest, left }, coming)
-    }
-
     /// Makes the lists larger, where the index has `frames` frames.
     pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool) {
         let (least, most) = LISTED;
