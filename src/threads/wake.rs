@@ -19,11 +19,7 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn new(commits_work: bool) -> Self {
-        Self {
-            thread: OnceLock::new(),
-            asked: AtomicBool::new(false),
-            commits_work,
-        }
+        Self { thread: OnceLock::new(), asked: AtomicBool::new(false), commits_work }
     }
 
     /// Whether a commit is to work at its end.
