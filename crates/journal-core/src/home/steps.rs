@@ -96,6 +96,37 @@ impl Charges {
     }
 }
 
+/// Places of the indexes. A pass goes through all, and works where frames are or were.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    all: usize,
+    used: usize,
+}
+
+impl Places {
+    fn of(indexes: &mut impl Indexes) -> Self {
+        let mut places = Self { all: 0, used: 0 };
+        indexes.each(|index| {
+            places.all = places.all.saturating_add(index.places());
+            places.used = places.used.saturating_add(index.used_places());
+        });
+        places
+    }
+
+    /// How many are left for a list whose pass has begun.
+    const fn behind(&self, list: &Oldest<'_>) -> usize {
+        self.all.saturating_sub(list.place())
+    }
+
+    /// What it is charged to go through some of them.
+    fn nanos_of(&self, places: usize) -> u64 {
+        let all = PLACE_NANOS.saturating_mul(self.used as u64);
+        let nanos = u128::from(all).saturating_mul(places as u128);
+        let of_each = nanos.checked_div(self.all as u128).unwrap_or(0);
+        u64::try_from(of_each).unwrap_or(u64::MAX)
+    }
+}
+
 /// This number of frames ahead, a step asks for what it looks up of a block.
 const AHEAD: usize = 8;
 
@@ -123,8 +154,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
         oldest.drop_below(oldest.frames().len(), &first_kept);
-        let mut places = 0_usize;
-        indexes.each(|index| places = places.saturating_add(index.places()));
+        let places = Places::of(indexes);
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
             let from = (&snapshot, &heads, places);
@@ -132,9 +162,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 self.next_list(common, lanes, indexes, scratch.front, from, lists, charges.most)?;
             charges.add(listed);
         }
-        let to_pass = places.saturating_sub(coming.place());
-        let with_each = oldest.part_of(1, to_pass) as u64;
-        charges.frame = FRAME_NANOS.saturating_add(PLACE_NANOS.saturating_mul(with_each));
+        let to_pass = places.behind(&coming);
+        let with_each = oldest.part_of(1, to_pass);
+        charges.frame = FRAME_NANOS.saturating_add(places.nanos_of(with_each));
         let mut most = scratch.batch.len().saturating_mul(FRAMES_EACH);
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
@@ -176,7 +206,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
-        let part = oldest.part_of(seen, places.saturating_sub(coming.place()));
+        let part = oldest.part_of(seen, places.behind(&coming));
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let has_others = common.geometry.lanes > 1;
         let lists = (&mut oldest, &mut coming);
@@ -259,16 +289,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         front: &mut [u8],
-        (snapshot, heads, places): (&Snapshot, &Records, usize),
+        (snapshot, heads, places): (&Snapshot, &Records, Places),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         most_nanos: u64,
     ) -> Result<u64, JournalError> {
         let first_kept = &heads.map(|(sequence, _)| sequence);
         let here = (&snapshot.bounds, &snapshot.tails);
         let keeps = |rule| self.keeps(rule);
-        let nanos_of_pass = |places: usize| PLACE_NANOS.saturating_mul(places as u64);
         let mut charged = 0_u64;
-        let left = nanos_of_pass(places.saturating_sub(coming.place()));
+        let left = places.nanos_of(places.behind(coming));
         if coming.follows(first_kept) && left <= most_nanos / 2 {
             charged = left;
             coming.go_on(indexes, usize::MAX, keeps);
@@ -276,7 +305,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             oldest.drop_below(oldest.frames().len(), first_kept);
         }
         if oldest.frames().is_empty() {
-            let (held, pass) = (oldest.held(), nanos_of_pass(places));
+            let (held, pass) = (oldest.held(), places.nanos_of(places.all));
             oldest.begin(here, None);
             oldest.hold(&held, heads);
             let mut read = None;
