@@ -1,5 +1,5 @@
-//! Reading a block's newest committed content, beside writers and a checkpoint; and keeping content
-//! for those that ask for it next.
+//! Reading a block's newest committed content, beside writers and a checkpoint. What was read is
+//! kept for the next reader.
 //!
 //! The payloads in the lanes are copied under the lock of the block's share of the index, which
 //! keeps them from being forgotten meanwhile. The device is read without any lock. If the share has
