@@ -42,10 +42,10 @@ pub(crate) enum Patching {
 
 /// Operations are committed as images, to fold blocks, if these take at most the lane divided by
 /// this.
-const FOLDED_SHARE: u64 = 4;
+const FOLDED_PART: u64 = 4;
 
 /// What is kept of a lane is at most the lane divided by this.
-const KEPT_SHARE: u64 = 16;
+const KEPT_PART: u64 = 16;
 
 impl<L, M: Machine> Shared<L, M> {
     /// Locks the blocks of some operations, which are of one run and of this share. It locks one
@@ -171,7 +171,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn folds_any(&self, operations: &[Operation<'_>]) -> bool {
         self.common.policy.logs_patches()
             && self.record_bytes_max(operations.len())
-                <= self.common.geometry.lane_bytes / FOLDED_SHARE
+                <= self.common.geometry.lane_bytes / FOLDED_PART
             && operations.iter().any(|operation| {
                 let block = operation.block();
                 self.share(block).is_ok_and(|share| share.is_to_fold(block))
@@ -306,7 +306,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return 0;
         }
         let kept = self.record_bytes_max(1);
-        if geometry.lane_bytes / KEPT_SHARE < kept || needed > geometry.lane_bytes - kept {
+        if geometry.lane_bytes / KEPT_PART < kept || needed > geometry.lane_bytes - kept {
             return 0;
         }
         kept

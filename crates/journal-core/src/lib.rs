@@ -38,6 +38,7 @@
 )]
 
 mod commit;
+mod common;
 mod format;
 mod home;
 mod index;
@@ -60,7 +61,7 @@ pub mod hook {
 
 /// What lies beside slots, and what names them.
 pub mod slot {
-    pub use crate::format::slot_entry::{SlotEntry, SlotFrame};
+    pub use crate::format::slot_entry::{SlotEntry, NamedSlot};
 }
 
 /// What recovery believes before it has read a single record.
@@ -108,7 +109,7 @@ pub use scan::examine::{
 };
 pub use scan::examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use scan::verdict::Recovery;
-pub use space::lane::LaneSlot;
+pub use space::lane::LaneMemory;
 pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 

@@ -280,13 +280,13 @@ impl fmt::Display for ApplyError {
 
 impl core::error::Error for ApplyError {}
 
-/// When a policy wants space reclaimed. Shares are in 256ths of the ring or the slots.
+/// When a policy wants space reclaimed: fractions, in 256ths, of the ring or the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Thresholds {
-    /// Reclaim inside the memory from this share on.
+    /// Reclaim inside the memory from this fraction on.
     pub reclaim_at: u8,
-    /// Write home from this share on, when reclaiming did not get below it.
+    /// Write home from this fraction on, when reclaiming did not get below it.
     pub checkpoint_at: u8,
 }
 
