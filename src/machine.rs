@@ -46,3 +46,79 @@ pub type On<P, D, H = NoHook> = journal_core::On<P, D, H, NativeKernels>;
 
 /// The default machine: mapped persistent memory, and a file or block device of the system.
 pub type Native = On<Region, FileDisk>;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! A machine for tests that need one and do not look. All of them have this one, so that the
+    //! engine is compiled once.
+
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex, MutexGuard};
+
+    use journal_core::{BlockNumber, BlockSize, DeviceError, DeviceFacts};
+    use sim_disk::Mutator;
+
+    use super::{BlockDevice, On, Region};
+
+    pub(crate) type TinyMachine = On<Region, TinyDisk, Mutator>;
+
+    type Written = BTreeMap<u64, Box<[u8]>>;
+
+    /// A disk in memory. Blocks that were never written are zeroes.
+    #[derive(Clone, Debug)]
+    pub(crate) struct TinyDisk {
+        size: BlockSize,
+        blocks: u64,
+        written: Arc<Mutex<Written>>,
+    }
+
+    impl TinyDisk {
+        /// A disk of the smallest blocks.
+        pub(crate) fn new(blocks: u64) -> Self {
+            Self::of(BlockSize::MIN, blocks)
+        }
+
+        pub(crate) fn of(size: BlockSize, blocks: u64) -> Self {
+            Self { size, blocks, written: Arc::default() }
+        }
+
+        fn written(&self) -> MutexGuard<'_, Written> {
+            self.written.lock().expect("no panic")
+        }
+    }
+
+    impl BlockDevice for TinyDisk {
+        fn facts(&self) -> DeviceFacts {
+            DeviceFacts::cautious()
+        }
+
+        fn block_size(&self) -> BlockSize {
+            self.size
+        }
+
+        fn block_count(&self) -> u64 {
+            self.blocks
+        }
+
+        fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+            let written = self.written();
+            for (number, into) in (first.raw()..).zip(into.chunks_mut(self.size.bytes())) {
+                match written.get(&number) {
+                    Some(image) => into.copy_from_slice(image),
+                    None => into.fill(0),
+                }
+            }
+            Ok(())
+        }
+
+        fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+            let images = from.chunks(self.size.bytes()).map(Box::from);
+            self.written().extend((first.raw()..).zip(images));
+            Ok(())
+        }
+
+        fn sync(&mut self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+}

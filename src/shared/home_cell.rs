@@ -10,9 +10,9 @@
 //!     they asked. Every other thread waits behind all that had asked when it came.
 
 use core::ops::{Deref, DerefMut};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::PoisonError;
 
-use journal_core::parts::{Home, Left, Listed, Oldest, WEAR_PARTS};
+use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
 
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -68,13 +68,6 @@ impl UpkeepCell {
             in_vain: None,
             ahead_in_vain: None,
         }
-    }
-
-    /// The list of the oldest frames, and the one that comes next.
-    pub(crate) fn lists(&mut self) -> (Oldest<'_>, Oldest<'_>) {
-        let Self { oldest, left, coming, left_of_coming, .. } = self;
-        let coming = Oldest { memory: coming, left: left_of_coming };
-        (Oldest { memory: oldest, left }, coming)
     }
 
     /// Makes the lists larger, where the index has `frames` frames.
@@ -158,17 +151,6 @@ impl<T> InTurn<T> {
     pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
-    }
-
-    /// Takes it, if no other thread has it, or has asked to come first.
-    pub(crate) fn try_lock(&self) -> Result<Option<Held<'_, T>>, Poisoned> {
-        match self.inside.try_lock() {
-            Ok(inside) if inside.served >= self.asked() => {
-                Ok(Some(Held { of: self, inside: Some(inside), is_first: false }))
-            }
-            Ok(_) | Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Poisoned(_)) => Err(Poisoned),
-        }
     }
 
     /// How many threads have asked to come first.

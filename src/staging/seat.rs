@@ -355,7 +355,7 @@ mod tests {
     use journal_core::units::Stamp;
 
     use super::*;
-    use crate::disk::file::tests::TinyDisk;
+    use crate::machine::tests::TinyDisk;
 
     const GEOMETRY: Geometry = Geometry {
         block_size: BlockSize::MIN,

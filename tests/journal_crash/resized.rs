@@ -1,49 +1,17 @@
 //! A store that becomes larger and smaller: after every crash it has one of the two sizes, and
 //! every block that it has holds what was committed to it.
 
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, OpenError};
-use nvm_journal::{AnyPolicy, ByteDelta, Error, FullBlock, Joined, Journal, On, Options};
+use journal_core::{BlockNumber, BlockSize, DeviceFacts, NoHook, OpenError};
+use lab::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
+use lab::test_disks::First;
+use nvm_journal::{AnyPolicy, ByteDelta, Error, FullBlock, Joined, Journal, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
-
-type Resizable = Journal<AnyPolicy, On<SimPmem, Part>>;
+use sim_disk::{DiskImage, Image, Model, World};
 
 const BLOCK: usize = 128;
 const SMALL: u64 = 4;
 const LARGE: u64 = 6;
 const SIZE: &str = "size";
-
-/// The first blocks of a disk.
-#[derive(Clone)]
-struct Part(SimDisk, u64);
-
-impl BlockDevice for Part {
-    fn facts(&self) -> DeviceFacts {
-        self.0.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.0.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.1
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        assert!(first.raw() + (into.len() / BLOCK) as u64 <= self.1, "of what is there");
-        self.0.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        assert!(first.raw() + (from.len() / BLOCK) as u64 <= self.1, "of what is there");
-        self.0.write(first, from)
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.0.sync()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -58,11 +26,11 @@ enum Act {
 
 struct Opened {
     world: World,
-    journal: Option<Resizable>,
+    journal: Option<DynJournal>,
 }
 
 impl Opened {
-    fn journal(&self) -> &Resizable {
+    fn journal(&self) -> &DynJournal {
         self.journal.as_ref().expect("is open")
     }
 
@@ -79,6 +47,11 @@ impl Opened {
     }
 }
 
+/// The memory of a world, and this number of blocks of its disk.
+fn media(world: &World, blocks: u64) -> (DynPmem, DynDisk) {
+    (DynPmem::new(world.pmem()), DynDisk::new(First(world.disk(0), blocks)))
+}
+
 fn said(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
@@ -90,11 +63,14 @@ impl Resized {
         Self(policy.into())
     }
 
-    fn open(&self, world: &World, blocks: u64, resizes: bool) -> Result<Resizable, Error> {
-        let (pmem, disk) = (world.pmem(), Part(world.disk(0), blocks));
-        let options = Options::new().policy(self.0);
-        let options = options.lanes(1).unit_bytes(256).lane_slots(0).lane_log_blocks(0);
-        Journal::open(pmem, disk, &options.resizes(resizes))
+    fn options(&self) -> Options<DynPolicy, DynHook> {
+        let options = any_options(self.0, NoHook).lanes(1).unit_bytes(256);
+        options.lane_slots(0).lane_log_blocks(0)
+    }
+
+    fn open(&self, world: &World, blocks: u64, resizes: bool) -> Result<DynJournal, Error> {
+        let (nvm, disk) = media(world, blocks);
+        Journal::open(nvm, disk, &self.options().resizes(resizes))
     }
 }
 
@@ -108,10 +84,8 @@ impl Store for Resized {
     }
 
     fn format(&self, world: &World) -> Result<(), String> {
-        let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL));
-        let options = Options::new().policy(self.0);
-        let options = options.lanes(1).unit_bytes(256).lane_slots(0).lane_log_blocks(0);
-        Journal::format(pmem, disk, &options).map(drop).map_err(said)
+        let (nvm, disk) = media(world, SMALL);
+        Journal::format(nvm, disk, &self.options()).map(drop).map_err(said)
     }
 
     /// Without leave to change the size: the store has one of the two.
@@ -208,10 +182,10 @@ fn a_block_that_the_lanes_speak_of_is_not_cut_off() {
     let refused = store.open(&world, SMALL, true).expect_err("block 5 is in a lane");
     assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
     // An open that gives the memory back finds out before it has taken the memory apart.
-    let options = Options::new().policy(AnyPolicy::from(FullBlock)).lanes(1).unit_bytes(256);
+    let options = any_options(FullBlock, NoHook).lanes(1).unit_bytes(256);
     let options = options.lane_slots(0).lane_log_blocks(0).resizes(true);
     let before = world.visible();
-    let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL));
+    let (pmem, disk) = media(&world, SMALL);
     let (tried, pmem, _) = Journal::try_open(pmem, disk, &options).expect_err("block 5");
     assert!(matches!(tried, Error::Open(OpenError::WrongDevice { .. })), "{tried}");
     assert!(pmem.is_some() && world.visible() == before, "the memory is as it was");
@@ -228,7 +202,7 @@ fn a_block_that_the_lanes_speak_of_is_not_cut_off() {
     assert!(smaller.read(BlockNumber(5), &mut image).is_err());
     drop(smaller);
     assert!(store.open(&world, LARGE, false).is_err());
-    let (pmem, disk) = (world.pmem(), Part(world.disk(0), SMALL - 1));
+    let (pmem, disk) = media(&world, SMALL - 1);
     assert!(Journal::try_open(pmem, disk, &options).is_ok(), "no lane speaks of a block");
 }
 
@@ -239,17 +213,19 @@ fn two_disks_as_one_keep_their_size() {
     let disk = |blocks| DiskImage::blank(size, blocks, DeviceFacts::cautious());
     let image = Image::blank(1 << 13).with_disk(disk(LARGE)).with_disk(disk(1));
     let world = World::boot(image, Model::X86Line);
-    let options = Options::new().lanes(1).unit_bytes(256).resizes(true);
+    let options = any_options(FullBlock, NoHook).lanes(1).unit_bytes(256).resizes(true);
     let joined = |blocks| {
-        Joined::new(Part(world.disk(0), blocks), world.disk(1)).expect("blocks of one size")
+        let joined = Joined::new(First(world.disk(0), blocks), world.disk(1));
+        DynDisk::new(joined.expect("blocks of one size"))
     };
-    let journal = Journal::format(world.pmem(), joined(SMALL), &options).expect("media");
+    let journal =
+        Journal::format(DynPmem::new(world.pmem()), joined(SMALL), &options).expect("media");
     let last = BlockNumber(SMALL);
     journal.transact(|transaction| transaction.write(last, &[9; BLOCK])).expect("room");
     drop(journal);
     let before = world.visible();
     for blocks in [LARGE, SMALL - 1] {
-        let refused = Journal::open(world.pmem(), joined(blocks), &options);
+        let refused = Journal::open(DynPmem::new(world.pmem()), joined(blocks), &options);
         let refused = refused.expect_err("another size");
         assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
     }

@@ -1,47 +1,15 @@
 //! Trims of a journal: after every crash a block is as it was, or zero, and what is written to it
 //! later builds on what the disk holds then.
 
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
-use nvm_journal::{AnyPolicy, ByteDelta, FullBlock, Journal, On, Options};
+use journal_core::{BlockNumber, BlockSize, DeviceFacts, NoHook};
+use lab::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
+use lab::test_disks::Forgets;
+use nvm_journal::{AnyPolicy, ByteDelta, FullBlock, Journal, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{DiskImage, Image, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, World};
 
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 4;
-
-/// A disk whose discarded blocks are zero.
-#[derive(Clone)]
-struct Forgets(SimDisk);
-
-impl BlockDevice for Forgets {
-    fn facts(&self) -> DeviceFacts {
-        self.0.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.0.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.0.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(first, from)
-    }
-
-    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
-        self.0.write(first, &vec![0; blocks as usize * BLOCK])
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.0.sync()
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -57,13 +25,15 @@ enum Act {
 struct Trimmed(AnyPolicy);
 
 impl Trimmed {
-    fn options(&self) -> Options<AnyPolicy> {
-        let options = Options::new().policy(self.0).lanes(1).unit_bytes(256);
+    fn options(&self) -> Options<DynPolicy, DynHook> {
+        let options = any_options(self.0, NoHook).lanes(1).unit_bytes(256);
         options.lane_slots(0).lane_log_blocks(0).cache_bytes(1024)
     }
 }
 
-type Trims = Journal<AnyPolicy, On<SimPmem, Forgets>>;
+fn media(world: &World) -> (DynPmem, DynDisk) {
+    (DynPmem::new(world.pmem()), DynDisk::new(Forgets::new(world.disk(0))))
+}
 
 fn said(error: impl core::fmt::Display) -> String {
     error.to_string()
@@ -71,7 +41,7 @@ fn said(error: impl core::fmt::Display) -> String {
 
 impl Store for Trimmed {
     type Operation = Act;
-    type Open = Trims;
+    type Open = DynJournal;
 
     fn media(&self) -> Image {
         let size = BlockSize::new(BLOCK as u32).expect("a block size");
@@ -79,15 +49,16 @@ impl Store for Trimmed {
     }
 
     fn format(&self, world: &World) -> Result<(), String> {
-        let disk = Forgets(world.disk(0));
-        Journal::format(world.pmem(), disk, &self.options()).map(drop).map_err(said)
+        let (nvm, disk) = media(world);
+        Journal::format(nvm, disk, &self.options()).map(drop).map_err(said)
     }
 
-    fn open(&self, world: &World) -> Result<Trims, String> {
-        Journal::open(world.pmem(), Forgets(world.disk(0)), &self.options()).map_err(said)
+    fn open(&self, world: &World) -> Result<DynJournal, String> {
+        let (nvm, disk) = media(world);
+        Journal::open(nvm, disk, &self.options()).map_err(said)
     }
 
-    fn apply(&self, journal: &mut Trims, act: &Act) -> Result<Promise, String> {
+    fn apply(&self, journal: &mut DynJournal, act: &Act) -> Result<Promise, String> {
         match *act {
             Act::Write(block, byte) => journal
                 .transact(|transaction| transaction.write(BlockNumber(block), &[byte; BLOCK]))
@@ -107,7 +78,7 @@ impl Store for Trimmed {
         Ok(Promise::Durable)
     }
 
-    fn read(&self, journal: &mut Trims) -> Result<View, String> {
+    fn read(&self, journal: &mut DynJournal) -> Result<View, String> {
         let mut view = View::new();
         for block in 0..BLOCKS {
             let mut image = [0; BLOCK];

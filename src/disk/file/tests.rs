@@ -13,45 +13,6 @@ use super::*;
 use crate::disk::error::{FileDiskError, FileDiskErrorKind};
 use crate::disk::options::FileDiskOptions;
 
-/// A disk of a few blocks of zeroes, for tests that need one and do not look.
-#[derive(Clone, Debug)]
-pub(crate) struct TinyDisk {
-    blocks: u64,
-}
-
-impl TinyDisk {
-    pub(crate) const fn new(blocks: u64) -> Self {
-        Self { blocks }
-    }
-}
-
-impl BlockDevice for TinyDisk {
-    fn facts(&self) -> DeviceFacts {
-        DeviceFacts::cautious()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        BlockSize::MIN
-    }
-
-    fn block_count(&self) -> u64 {
-        self.blocks
-    }
-
-    fn read(&mut self, _first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        into.fill(0);
-        Ok(())
-    }
-
-    fn write(&mut self, _first: BlockNumber, _from: &[u8]) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-}
-
 const BLOCKS: u64 = 16;
 const BLOCK: usize = 4096;
 

@@ -1,23 +1,28 @@
 //! What the cache takes of a transaction whose blocks are another one's by then.
 
 use pmem_sys::Region;
+use sim_disk::Mutator;
 
 use super::*;
-use crate::disk::file::tests::TinyDisk;
+use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::staging::hint::Hint;
 use crate::staging::staged::Below;
-use crate::{FullBlock, Journal, On, Options};
+use crate::{AnyPolicy, FullBlock, Journal, Options};
 
 const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
-type TinyJournal = Journal<FullBlock, On<Region, TinyDisk>>;
+type TinyJournal = Journal<AnyPolicy, TinyMachine>;
+
+fn options(mutator: Mutator) -> Options<AnyPolicy, Mutator> {
+    Options::new().policy(FullBlock.into()).hook(mutator)
+}
 
 /// A transaction changes one block, and of another one nothing, which is not logged. Before its
 /// pages are the cache's, a transaction in another lane writes that one. Both have the same stamp.
 #[test]
 fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().lanes(2).cache_bytes(1 << 20);
+    let options = options(Mutator::new()).lanes(2).cache_bytes(1 << 20);
     let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
     let shared = journal.shared();
     assert!(shared.caches, "there is a cache");
@@ -63,7 +68,7 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
 #[test]
 fn what_is_pinned_is_kept_before_its_block_is_let_go() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().lanes(1).cache_bytes(1 << 20).pins_logged(true);
+    let options = options(Mutator::new()).lanes(1).cache_bytes(1 << 20).pins_logged(true);
     let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
     let (shared, block) = (journal.shared(), BlockNumber(3));
     let mut content = [0; BLOCK];
@@ -92,10 +97,10 @@ fn no_transaction_stores_more_than_it_has_reserved() {
     use core::panic::AssertUnwindSafe;
     use std::panic::catch_unwind;
 
-    let commit = |mutator: sim_disk::Mutator| {
+    let commit = |mutator: Mutator| {
         let nvm = Region::anonymous(1 << 20).expect("there is memory");
-        let options = Options::new().lanes(1).lane_log_blocks(8).segment_blocks(4).hook(mutator);
-        let journal: Journal<FullBlock, On<Region, TinyDisk, sim_disk::Mutator>> =
+        let options = options(mutator).lanes(1).lane_log_blocks(8).segment_blocks(4);
+        let journal: TinyJournal =
             Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
         let shared = journal.shared();
         let mut seat = shared.seats.sit();
@@ -111,9 +116,9 @@ fn no_transaction_stores_more_than_it_has_reserved() {
         let write = [Operation::write(BlockNumber(3), &image)];
         shared.commit(work, &write[..], Keeps::All, Durability::Durable)
     };
-    let refused = commit(sim_disk::Mutator::new());
+    let refused = commit(Mutator::new());
     assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
-    let without = || commit(sim_disk::Mutator::without(&[Rule::BypassFits]));
+    let without = || commit(Mutator::without(&[Rule::BypassFits]));
     let stored = catch_unwind(AssertUnwindSafe(without));
     assert!(!matches!(stored, Ok(Err(Error::TooLarge { .. }))), "{stored:?}");
 }

@@ -1,21 +1,26 @@
 //! A reader beside a batch that is still committing when its record is there.
 
 use pmem_sys::Region;
+use sim_disk::Mutator;
 
 use super::*;
-use crate::disk::file::tests::TinyDisk;
-use crate::{Journal, Lcow, On, Options};
+use crate::machine::tests::{TinyDisk, TinyMachine};
+use crate::{AnyPolicy, Journal, Lcow, Options};
 
 const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
-type TinyJournal = Journal<Lcow, On<Region, TinyDisk>>;
+type TinyJournal = Journal<AnyPolicy, TinyMachine>;
 
 /// Behind the record, and before the batch lets go of its blocks, a checkpoint writes these home.
 /// Other blocks get their slots (SP3).
 #[test]
 fn a_slot_that_was_given_back_is_not_read_for_the_block_that_was_active_there() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().policy(Lcow::new()).lanes(1).lane_slots(4);
+    let options = Options::new()
+        .policy(AnyPolicy::from(Lcow::new()))
+        .hook(Mutator::new())
+        .lanes(1)
+        .lane_slots(4);
     let options = options.buffer_bytes(2 * BLOCK);
     let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
     let shared = journal.shared();

@@ -2,21 +2,23 @@
 
 use core::time::Duration;
 
-use pmem_sys::Region;
-
 use object_log::ObjectLog;
+use pmem_sys::Region;
+use sim_disk::Mutator;
 
 use super::*;
-use crate::disk::file::tests::TinyDisk;
+use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::{Change, Patch, Update};
-use crate::ports::{BlockDevice, DeviceError, DeviceFacts};
 use crate::shared::levels::Stage;
-use crate::{BlockSize, Durability, FullBlock, Journal, On, Operation, Options};
+use crate::{AnyPolicy, BlockSize, Durability, FullBlock, Journal, Operation, Options};
 
 const BLOCK: usize = journal_core::BlockSize::MIN.bytes();
 
-type TinyMachine = On<Region, TinyDisk>;
-type TinyJournal = Journal<FullBlock, TinyMachine>;
+type TinyJournal = Journal<AnyPolicy, TinyMachine>;
+
+fn options() -> Options<AnyPolicy, Mutator> {
+    Options::new().policy(FullBlock.into()).hook(Mutator::new())
+}
 
 /// One thread has a block, and another comes and waits for it. When the first has given it back, it
 /// goes on to write the block. By then it is the other's turn, which may be asleep. Returns whose
@@ -24,7 +26,7 @@ type TinyJournal = Journal<FullBlock, TinyMachine>;
 fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
     let journal: TinyJournal =
-        Journal::format(nvm, TinyDisk::new(64), &Options::new()).expect("formats");
+        Journal::format(nvm, TinyDisk::new(64), &options()).expect("formats");
     // The other one will sit where many transactions were, so that by itself it is younger than
     // any of this thread's.
     std::thread::scope(|scope| {
@@ -83,7 +85,7 @@ fn who_has_waited_for_a_block_has_it_before_those_that_come_later() {
 fn transactions_whose_blocks_share_a_word_do_not_meet() {
     let nvm = Region::anonymous(4 << 20).expect("there is memory");
     let disk = TinyDisk::new(1 << 20);
-    let options = Options::new().lanes(1);
+    let options = options().lanes(1);
     let journal: TinyJournal = Journal::format(nvm, disk, &options).expect("formats");
     let shared = journal.shared();
     let one = BlockNumber(5);
@@ -135,7 +137,7 @@ fn transactions_whose_blocks_share_a_word_do_not_meet() {
 
 fn tiny_journal() -> TinyJournal {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().lanes(1);
+    let options = options().lanes(1);
     Journal::format(nvm, TinyDisk::new(64), &options).expect("formats")
 }
 
@@ -167,7 +169,7 @@ fn a_checkpoint_that_frees_nothing_is_not_repeated() {
 #[test]
 fn the_thread_in_the_background_makes_room_for_frames() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().lanes(1).index_frames(63).background_checkpoint(true);
+    let options = options().lanes(1).index_frames(63).background_checkpoint(true);
     let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(256), &options).expect("formats");
     let shared = journal.shared();
     let share = || shared.share(BlockNumber(0)).expect("is not poisoned");
@@ -191,44 +193,14 @@ fn the_thread_in_the_background_makes_room_for_frames() {
     assert_eq!(shared.done().checkpoints, made, "there is room");
 }
 
-/// A disk of larger blocks.
-#[derive(Clone, Debug)]
-struct WideDisk(TinyDisk);
-
-impl BlockDevice for WideDisk {
-    fn facts(&self) -> DeviceFacts {
-        self.0.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        BlockSize::DEFAULT
-    }
-
-    fn block_count(&self) -> u64 {
-        self.0.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(first, from)
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.0.sync()
-    }
-}
-
 /// One of the blocks has frames that are short. All blocks as whole images would not fit a lane.
 #[test]
 fn patches_that_fit_are_committed_whether_or_not_a_block_is_to_be_folded() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().policy(ObjectLog::new());
+    let options = options().policy(ObjectLog::new().into());
     let options = options.lanes(1).lane_bytes(40 << 10).index_frames(63);
-    let journal: Journal<ObjectLog, On<Region, WideDisk>> =
-        Journal::format(nvm, WideDisk(TinyDisk::new(64)), &options).expect("formats");
+    let disk = TinyDisk::of(BlockSize::DEFAULT, 64);
+    let journal: TinyJournal = Journal::format(nvm, disk, &options).expect("formats");
     let shared = journal.shared();
     let patch = [Patch { at: 0, bytes: &[1; 8] }];
     let update =
@@ -293,7 +265,7 @@ fn no_younger_transaction_takes_room_before_an_older_one_that_waits() {
 #[test]
 fn small_transactions_go_on_beside_an_idle_one_and_a_large_one() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
-    let options = Options::new().lanes(1).lane_bytes(16 * 4352);
+    let options = options().lanes(1).lane_bytes(16 * 4352);
     let journal: TinyJournal =
         Journal::format(nvm, TinyDisk::new(1024), &options).expect("formats");
     let mut idle = journal.begin().expect("begins");
@@ -331,7 +303,7 @@ fn small_transactions_go_on_beside_an_idle_one_and_a_large_one() {
 /// behind an older one, whichever call it writes by.
 #[test]
 fn a_small_one_beside_another_of_its_thread_goes_on_whichever_way_it_writes() {
-    type Tx<'j> = crate::Transaction<'j, FullBlock, TinyMachine>;
+    type Tx<'j> = crate::Transaction<'j, AnyPolicy, TinyMachine>;
     type Body = fn(&mut Tx<'_>) -> Result<(), crate::Error>;
     let bodies: [(&str, Body); 3] = [
         ("write", |tx| tx.write(BlockNumber(5), &[2; BLOCK])),

@@ -6,10 +6,7 @@
 //! IS2. Between two steps the thread gives the upkeep back. Threads that need room take turns.
 //! IS3. Where steps do not help, all is tried that frees room, as one upkeep: for slots, and for
 //!      blocks that cannot be read or shielded.
-//! IS4. The first step needs a list that is made of all frames. Where the bell wants it, commits
-//!      before it make that list in parts. Nothing asks for it yet: a list that is made early has
-//!      no frame that came later, so steps fold less.
-//! IS5. A transaction takes a step where its share of the index has few frames left. A step frees
+//! IS4. A transaction takes a step where its share of the index has few frames left. A step frees
 //!      the oldest frames of all shares, and so perhaps none of that one. Further transactions
 //!      take further steps, until the share has frames again or has none left.
 //!
@@ -30,9 +27,6 @@ use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
 use crate::staging::work::Work;
-
-/// A commit that makes a part of the list takes this part of the time that a step may take.
-const LIST_PARTS: u64 = 4;
 
 /// Where a step that was taken ahead of need has freed nothing, this number of records comes before
 /// the next one.
@@ -238,7 +232,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && !work.is_out_of_time()
     }
 
-    /// Takes one step for the share of the index that has this block, and is low on frames (IS5).
+    /// Takes one step for the share of the index that has this block, and is low on frames (IS4).
     #[cold]
     pub(crate) fn step_ahead(&self, block: BlockNumber) -> Result<(), Error> {
         let (mut made, start) = (Made::default(), Instant::now());
@@ -265,31 +259,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Goes on with the list of the oldest frames (IS4). Returns whether it is there. Where another
-    /// upkeep is at work, the next commit sees to it.
-    fn make_list_ahead(&self) -> Result<bool, Error> {
-        let cell = self.upkeep.try_lock().map_err(|_| self.poisoned())?;
-        let Some(mut cell) = cell else { return Ok(false) };
-        let is_there = self.watched(|| {
-            self.check_not_failed()?;
-            let has_slots = self.common.geometry.lane_places() > 0;
-            cell.see_to_lists(self.frames(), has_slots);
-            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-            let lists = cell.lists();
-            let nanos = self.step_nanos / LIST_PARTS;
-            let is_there = self.step()?.list_ahead(common, lanes, shares, lists, nanos);
-            is_there.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
-        })?;
-        if is_there {
-            self.bell.set_wants_list(false);
-        }
-        Ok(is_there)
-    }
-
     /// Takes one step at the end of a commit that has crossed a threshold, where commits do that.
-    /// Before that, and where commits take no steps, it makes a part of the list that the first
-    /// step needs. What the work meets is no error of the commit, which is durable. Where the
-    /// journal fails, the next call is told.
+    /// What the step meets is no error of the commit, which is durable. Where the journal fails,
+    /// the next call is told.
     #[inline(always)]
     pub(crate) fn see_to_room<R>(&self, committed: &Result<R, Error>) {
         if self.bell.asks_commits() && committed.is_ok() {
@@ -300,13 +272,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Takes one step where a threshold is crossed, at the end of a commit.
     #[cold]
     pub(crate) fn make_room_in_commit(&self) -> Result<(), Error> {
-        if !self.bell.asked_commits() {
-            return Ok(());
-        }
-        if self.bell.wants_list() && !self.make_list_ahead()? {
-            self.bell.ask_commits();
-            return Ok(());
-        }
         if !self.bell.was_asked() {
             return Ok(());
         }

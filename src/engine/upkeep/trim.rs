@@ -72,17 +72,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BlockSize, FileDisk, FullBlock, Journal, Native, Options, Region};
-    use journal_core::{BlockDevice as _, BlockNumber};
+    use journal_core::{BlockDevice as _, BlockNumber, BlockSize};
+    use pmem_sys::Region;
+    use sim_disk::Mutator;
+
+    use crate::machine::tests::{TinyDisk, TinyMachine};
+    use crate::{AnyPolicy, FullBlock, Journal, Options, Transaction};
 
     /// TR1: a block that was written since its discard is left alone.
     #[test]
     fn a_live_block_is_not_forgotten() {
-        let path = std::env::temp_dir().join(format!("trim-live-{}", std::process::id()));
-        let mut disk = FileDisk::create(&path, BlockSize::DEFAULT, 8).expect("a disk");
+        let mut disk = TinyDisk::of(BlockSize::DEFAULT, 8);
         let nvm = Region::anonymous(1 << 20).expect("memory");
-        let journal: Journal<FullBlock, Native> =
-            Journal::format(nvm, disk.clone(), &Options::new()).expect("a journal");
+        let options = Options::new().policy(FullBlock.into()).hook(Mutator::new());
+        let journal: Journal<AnyPolicy, TinyMachine> =
+            Journal::format(nvm, disk.clone(), &options).expect("a journal");
         let write = |value: u8| {
             let image = [value; 4096];
             journal.transact(|transaction| transaction.write(BlockNumber(3), &image))
@@ -99,12 +103,10 @@ mod tests {
         let mut home = [0; 4096];
         disk.read(BlockNumber(3), &mut home).expect("reads");
         assert_eq!(home, [7; 4096]);
-        let discard =
-            |transaction: &mut crate::Transaction<'_>| transaction.discard(BlockNumber(3));
+        let discard = |transaction: &mut Transaction<'_, _, _>| transaction.discard(BlockNumber(3));
         journal.transact_deferred(discard).expect("commits");
         assert_eq!(forget(), 0, "the discard is not durable");
         journal.sync().expect("it is now");
         assert_eq!(forget(), 1);
-        std::fs::remove_file(path).expect("a file");
     }
 }

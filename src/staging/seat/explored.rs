@@ -7,7 +7,7 @@ use loom::thread;
 use pmem_sys::StoreLock;
 
 use super::*;
-use crate::disk::file::tests::TinyDisk;
+use crate::machine::tests::TinyDisk;
 use crate::threads::block_locks::{BlockLocks, Claims};
 use crate::threads::explored::{explore, let_others_run};
 

@@ -6,4 +6,3 @@
 mod calls;
 mod crash;
 mod database;
-mod disk;

@@ -264,11 +264,6 @@ impl Oldest<'_> {
         self.left.place
     }
 
-    /// Whether its pass is over.
-    pub(super) const fn is_whole(&self) -> bool {
-        self.left.is_whole
-    }
-
     /// The lanes that it leaves out.
     pub(super) const fn held(&self) -> Held {
         self.left.held

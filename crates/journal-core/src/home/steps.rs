@@ -184,44 +184,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })
     }
 
-    /// Goes on with the list that the next step would have to make, for this time. Returns whether
-    /// it is there, or nothing is to be listed.
-    ///
-    /// # Errors
-    /// The medium's. The journal must then refuse to go on.
-    pub fn list_ahead<L: Policy, K: Kernels>(
-        &self,
-        common: &Common<L, K>,
-        lanes: &mut (impl Lanes<P, H> + ?Sized),
-        indexes: &mut impl Indexes,
-        (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
-        most_nanos: u64,
-    ) -> Result<bool, JournalError> {
-        let heads = self.heads();
-        let first_kept = heads.map(|(sequence, _)| sequence);
-        oldest.drop_below(oldest.frames().len(), &first_kept);
-        if !oldest.frames().is_empty() {
-            return Ok(true);
-        }
-        let follows = coming.follows(&first_kept);
-        if coming.is_whole() && follows {
-            coming.drop_below(coming.frames().len(), &first_kept);
-            if !coming.frames().is_empty() {
-                return Ok(true);
-            }
-        }
-        if coming.is_whole() || !follows {
-            // A list is a hint: what is deferred may be in it, and costs no fence here. The step
-            // that looks at a block knows what is durable.
-            let snapshot = self.snapshot(common, lanes, false)?;
-            coming.begin((&snapshot.bounds, &snapshot.tails), None);
-            coming.hold(&oldest.held(), &heads);
-        }
-        let places = usize::try_from(most_nanos / PLACE_NANOS).unwrap_or(usize::MAX).max(1);
-        coming.go_on(indexes, places, |rule| self.keeps(rule));
-        Ok(coming.is_whole())
-    }
-
     /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
     /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
     /// The step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use block_files::{OneFile, Store as Journaled};
 use journal_core::{DeviceError, DeviceErrorKind, DeviceOperation};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::ports::NoHook;
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, FileDisk, FullBlock,
-    Journal, Native, Operation, Options, Region, Stats,
+    Journal, Operation, Region, Stats,
 };
 use nvm_journal_sqlite::{Error as MountError, Mounted, mount_store};
 use rusqlite::{Connection, ErrorCode};
@@ -28,7 +30,7 @@ const CONFLICT: u32 = 5;
 /// A journal whose calls fail while they are told to.
 #[derive(Debug)]
 struct Failing {
-    journal: Journal<FullBlock, Native>,
+    journal: DynJournal,
     how: Arc<AtomicU32>,
 }
 
@@ -97,11 +99,16 @@ impl Journaled for Failing {
     }
 }
 
-fn failing(folder: &Path) -> (Mounted, Arc<AtomicU32>) {
+/// A journal of this number of blocks, in a new file.
+fn formatted(path: &Path, blocks: u64) -> DynJournal {
     let nvm = Region::anonymous(4 << 20).expect("memory");
-    let disk = FileDisk::create(folder.join("disk"), BlockSize::DEFAULT, BLOCKS).expect("a disk");
-    let options = Options::new().lanes(1).policy(FullBlock);
-    let journal = Journal::format(nvm, disk, &options).expect("a journal");
+    let disk = FileDisk::create(path, BlockSize::DEFAULT, blocks).expect("a disk");
+    let (nvm, disk) = (DynPmem::new(nvm), DynDisk::new(disk));
+    Journal::format(nvm, disk, &any_options(FullBlock, NoHook).lanes(1)).expect("a journal")
+}
+
+fn failing(folder: &Path) -> (Mounted, Arc<AtomicU32>) {
+    let journal = formatted(&folder.join("disk"), BLOCKS);
     let how = Arc::new(AtomicU32::new(NOTHING));
     std::fs::write(folder.join("db"), []).expect("a file");
     let store: Arc<dyn Journaled> = Arc::new(Failing { journal, how: Arc::clone(&how) });
@@ -170,9 +177,7 @@ pub(crate) fn not_formatted_over(folder: &Path, _longer: &Longer) {
     let store = |blocks| -> Arc<dyn Journaled> {
         let path = folder.join("disk");
         drop(std::fs::remove_file(&path));
-        let disk = FileDisk::create(&path, BlockSize::DEFAULT, blocks).expect("a disk");
-        let nvm = Region::anonymous(4 << 20).expect("memory");
-        Arc::new(Journal::format(nvm, disk, &Options::new().lanes(1)).expect("a journal"))
+        Arc::new(formatted(&path, blocks))
     };
     let mount =
         |store: &Arc<dyn Journaled>| mount_store(folder.join("db"), Arc::clone(store), |_| Ok(()));

@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use block_files::{OneFile, Store as Journaled};
 use journal_core::{DeviceFacts, Site};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
-    FullBlock, Joined, Journal, On, Operation, Options, Stats,
+    FullBlock, Joined, Journal, Operation, Stats,
 };
 use nvm_journal_sqlite::{Mounted, mount_store};
 use rusqlite::Connection;
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, World};
 
 use crate::{Longer, connect_to, try_connect};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u64 = 40;
-
-type SimJournal = Journal<AnyPolicy, On<SimPmem, Joined<SimDisk, SimDisk>, Mutator>>;
 
 /// A bug that is planted below SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ enum Bug {
 /// A journal with a bug in its commits.
 #[derive(Debug)]
 struct Buggy {
-    journal: SimJournal,
+    journal: DynJournal,
     bug: Bug,
 }
 
@@ -166,17 +165,18 @@ impl Database {
         }
     }
 
-    fn journal(&self, world: &World, is_new: bool) -> Result<SimJournal, String> {
+    fn journal(&self, world: &World, is_new: bool) -> Result<DynJournal, String> {
         let disk = Joined::new(world.disk(0), world.disk(1)).map_err(said)?;
-        let options = Options::new().lanes(1).unit_bytes(256).hook(self.hook()).policy(self.policy);
+        let (nvm, disk) = (DynPmem::new(world.pmem()), DynDisk::new(disk));
+        let options = any_options(self.policy, self.hook()).lanes(1).unit_bytes(256);
         if is_new {
-            Journal::format(world.pmem(), disk, &options).map_err(said)
+            Journal::format(nvm, disk, &options).map_err(said)
         } else {
-            Journal::open(world.pmem(), disk, &options).map_err(said)
+            Journal::open(nvm, disk, &options).map_err(said)
         }
     }
 
-    fn connect(&self, journal: SimJournal) -> Result<Open, String> {
+    fn connect(&self, journal: DynJournal) -> Result<Open, String> {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("db{number}"));
         std::fs::write(&path, []).map_err(said)?;

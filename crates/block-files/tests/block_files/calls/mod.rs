@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use block_files::Store;
 use journal_core::{BlockSize, DeviceFacts};
-use nvm_journal::{FullBlock, Journal, On, Options};
-use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
-
-/// A journal on simulated media.
-pub(crate) type SimJournal = Journal<FullBlock, On<SimPmem, SimDisk>>;
+use lab::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use nvm_journal::ports::NoHook;
+use nvm_journal::{FullBlock, Journal, Options};
+use sim_disk::{DiskImage, Image, Model, World};
 
 /// Media of a journal: persistent memory, and a disk of this number of blocks.
 pub(crate) fn world(nvm_bytes: usize, block_bytes: u32, blocks: u64) -> World {
@@ -23,16 +22,18 @@ pub(crate) fn world(nvm_bytes: usize, block_bytes: u32, blocks: u64) -> World {
     World::boot(Image::blank(nvm_bytes).with_disk(disk), Model::Torn8)
 }
 
-pub(crate) fn options() -> Options {
-    Options::new().lanes(2).unit_bytes(256)
+pub(crate) fn options() -> Options<DynPolicy, DynHook> {
+    any_options(FullBlock, NoHook).lanes(2).unit_bytes(256)
 }
 
-pub(crate) fn journal(world: &World) -> SimJournal {
-    Journal::format(world.pmem(), world.disk(0), &options()).expect("a journal")
+pub(crate) fn journal(world: &World) -> DynJournal {
+    let (nvm, disk) = of_world(world);
+    Journal::format(nvm, disk, &options()).expect("a journal")
 }
 
-pub(crate) fn reopened(world: &World) -> SimJournal {
-    Journal::open(world.pmem(), world.disk(0), &options()).expect("a journal")
+pub(crate) fn reopened(world: &World) -> DynJournal {
+    let (nvm, disk) = of_world(world);
+    Journal::open(nvm, disk, &options()).expect("a journal")
 }
 
 pub(crate) fn store(nvm_bytes: usize, block_bytes: u32, blocks: u64) -> Arc<dyn Store> {

@@ -4,12 +4,14 @@ use std::fs;
 use std::sync::Arc;
 
 use block_files::{BlockFiles, Error, OneFile, SpanDisk, Store, Write};
+use lab::erased::{DynDisk, DynPmem, any_options};
+use lab::test_disks::First;
+use nvm_journal::ports::NoHook;
 use nvm_journal::ports::{Offset, PmemSplit};
-use nvm_journal::{BlockSize, Durability, FileDiskOptions, Joined, Journal, MapOptions, Options};
+use nvm_journal::{BlockSize, Durability, FileDiskOptions, FullBlock, Joined, Journal, MapOptions};
 use proptest::prelude::*;
 
 use crate::calls::{journal, options, reopened, store, world};
-use crate::disk::First;
 
 fn content(file: &OneFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len() as usize + 4];
@@ -67,7 +69,8 @@ fn after_a_close_the_disk_is_the_file() {
     let (state, nvm) = nvm.split_at(Offset(4096)).expect("room");
     let state = SpanDisk::new(state, size).expect("a disk");
     let joined = Joined::new(disk.clone(), state).expect("of one size");
-    let options = Options::new().lanes(1);
+    let options = any_options(FullBlock, NoHook).lanes(1);
+    let (nvm, joined) = (DynPmem::new(nvm), DynDisk::new(joined));
     let journal: Arc<dyn Store> =
         Arc::new(Journal::format(nvm, joined, &options).expect("a journal"));
     let file = OneFile::format(journal, 14).expect("a file");
@@ -97,12 +100,16 @@ fn a_store_of_another_size_is_not_formatted_over() -> Result<(), Error> {
     let options = options().resizes(true);
     for is_one in [true, false] {
         let world = world(1 << 16, 128, large);
+        let media = |blocks| {
+            let disk = DynDisk::new(First(world.disk(0), blocks));
+            (DynPmem::new(world.pmem()), disk)
+        };
         let open = |blocks| -> Arc<dyn Store> {
-            let (nvm, disk) = (world.pmem(), First(world.disk(0), blocks));
+            let (nvm, disk) = media(blocks);
             Arc::new(Journal::open(nvm, disk, &options).expect("a journal"))
         };
-        let disk = First(world.disk(0), small);
-        let journal = Journal::format(world.pmem(), disk, &options).expect("a journal");
+        let (nvm, disk) = media(small);
+        let journal = Journal::format(nvm, disk, &options).expect("a journal");
         let store: Arc<dyn Store> = Arc::new(journal);
         if is_one {
             OneFile::format(store, 0)?.write_at(0, b"all of it")?;

@@ -6,30 +6,31 @@ use core::fmt;
 use std::sync::Arc;
 
 use block_files::{BlockFiles, Store};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use lab::test_disks::Forgets;
+use nvm_journal::ports::NoHook;
 use nvm_journal::{
-    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, FileDisk, FileDiskOptions,
-    FullBlock, Journal, Machine, On, Operation, Options, Stats,
+    BlockNumber, BlockSize, CheckpointReport, Committed, Durability, FileDiskOptions, FullBlock,
+    Journal, Operation, Stats,
 };
-use sim_disk::SimPmem;
 
-use crate::calls::{options, world};
-use crate::disk::Forgets;
+use crate::calls::{journal, world};
 
 type Result<T> = core::result::Result<T, nvm_journal::Error>;
 
 /// A journal whose checkpoints may be left out.
-struct Negligent<M: Machine> {
-    journal: Arc<Journal<FullBlock, M>>,
+struct Negligent {
+    journal: Arc<DynJournal>,
     checkpoints: bool,
 }
 
-impl<M: Machine> fmt::Debug for Negligent<M> {
+impl fmt::Debug for Negligent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Negligent").field("checkpoints", &self.checkpoints).finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> Store for Negligent<M> {
+impl Store for Negligent {
     fn block_size(&self) -> BlockSize {
         Store::block_size(&*self.journal)
     }
@@ -80,8 +81,7 @@ const BLOCK: usize = 128;
 /// snapshot has ended.
 fn snapshot_sees(checkpoints: bool) -> core::result::Result<Vec<u8>, Box<dyn Error>> {
     let world = world(1 << 18, BLOCK as u32, 400);
-    let journal = Journal::format(world.pmem(), world.disk(0), &options())?;
-    let journal = Arc::new(journal);
+    let journal = Arc::new(journal(&world));
     let files =
         BlockFiles::format(Arc::new(Negligent { journal: Arc::clone(&journal), checkpoints }))?;
     files.create("a")?.write_at(0, &[7; 4 * BLOCK])?;
@@ -93,7 +93,7 @@ fn snapshot_sees(checkpoints: bool) -> core::result::Result<Vec<u8>, Box<dyn Err
     let block = (0..400).find(is_of_the_file).ok_or("the file lies somewhere")?;
     let snapshot = journal.snapshot()?;
     files.remove("a")?;
-    files.trim(&mut Forgets { disk: world.disk(0), fails: false })?;
+    files.trim(&mut Forgets::new(world.disk(0)))?;
     let mut image = vec![0; BLOCK];
     match snapshot.read(BlockNumber(block), &mut image) {
         Ok(()) => Ok(image),
@@ -117,10 +117,11 @@ fn blocks_behind(checkpoints: bool) -> core::result::Result<(u64, u64), Box<dyn 
     let path = std::env::temp_dir().join(name);
     let size = BlockSize::DEFAULT;
     let world = world(4 << 20, size.bytes() as u32, 1);
-    let settings = Options::new().lanes(1);
+    let settings = any_options(FullBlock, NoHook).lanes(1);
     let disk = FileDiskOptions::new().growing(1000).create(&path, size, 0)?;
-    let format = Journal::<FullBlock, On<SimPmem, FileDisk>>::format;
-    let journal = Arc::new(format(world.pmem(), disk.clone(), &settings)?);
+    let media = || (DynPmem::new(world.pmem()), DynDisk::new(disk.clone()));
+    let (nvm, below) = media();
+    let journal = Arc::new(Journal::format(nvm, below, &settings)?);
     let files =
         BlockFiles::format(Arc::new(Negligent { journal: Arc::clone(&journal), checkpoints }))?;
     files.create("a")?.write_at(0, &vec![b'a'; 40 * size.bytes()])?;
@@ -131,8 +132,8 @@ fn blocks_behind(checkpoints: bool) -> core::result::Result<(u64, u64), Box<dyn 
     let blocks = || Ok::<_, Box<dyn Error>>(disk.file_len()? / size.bytes() as u64);
     let trimmed = blocks()?;
     drop((files, journal));
-    let open = Journal::<FullBlock, On<SimPmem, FileDisk>>::open;
-    let journal = open(world.pmem(), disk.clone(), &settings)?;
+    let (nvm, below) = media();
+    let journal = Journal::open(nvm, below, &settings)?;
     journal.checkpoint()?;
     let after = blocks()?;
     std::fs::remove_file(path)?;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::thread;
 
 use block_files::{BlockFile, BlockFiles, Error};
+use lab::erased::{DynDisk, DynPmem, any_options};
+use lab::test_disks::Forgets;
+use nvm_journal::FullBlock;
+use nvm_journal::ports::NoHook;
 
 use crate::calls::{journal, reopened, store, world};
-use crate::disk::Forgets;
 
 fn content(file: &BlockFile) -> Vec<u8> {
     let mut bytes = vec![9; file.len().expect("it is there") as usize + 5];
@@ -245,8 +248,9 @@ fn a_trim_gives_space_back() -> Result<(), Box<dyn core::error::Error>> {
     let options = nvm_journal::FileDiskOptions::new().growing(10_000);
     let mut disk = options.create(&path, size, 0)?;
     let nvm = nvm_journal::Region::anonymous(16 << 20)?;
-    let settings = nvm_journal::Options::new().lane_log_blocks(0);
-    let journal = nvm_journal::Journal::format(nvm, disk.clone(), &settings)?;
+    let settings = any_options(FullBlock, NoHook).lane_log_blocks(0);
+    let (nvm, below) = (DynPmem::new(nvm), DynDisk::new(disk.clone()));
+    let journal = nvm_journal::Journal::format(nvm, below, &settings)?;
     let files = BlockFiles::format(Arc::new(journal))?;
     for name in ["a", "b", "c"] {
         files.create(name)?.write_at(0, &vec![b'x'; 200 * 4096])?;

@@ -2,12 +2,11 @@
 
 use block_files::Store;
 use journal_core::check::crc64;
+use lab::erased::DynJournal;
 use nvm_journal::policy::{Change, Update};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
 };
-
-use crate::crash::SimJournal;
 
 /// Which blocks of a transaction go apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub(crate) enum Apart {
 /// A journal with such a bug.
 #[derive(Debug)]
 pub(crate) struct Torn {
-    pub(crate) journal: SimJournal,
+    pub(crate) journal: DynJournal,
     pub(crate) apart: Apart,
 }
 

@@ -8,11 +8,10 @@ mod reordering;
 mod trim;
 
 use journal_core::{BlockSize, DeviceFacts};
-use nvm_journal::{FullBlock, Journal, On, Options};
-use sim_disk::{DiskImage, Image, SimDisk, SimPmem, World};
-
-/// A journal on simulated media.
-pub(crate) type SimJournal = Journal<FullBlock, On<SimPmem, SimDisk>>;
+use lab::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use nvm_journal::ports::NoHook;
+use nvm_journal::{FullBlock, Journal, Options};
+use sim_disk::{DiskImage, Image, World};
 
 pub(crate) fn said(error: impl core::fmt::Display) -> String {
     error.to_string()
@@ -24,14 +23,16 @@ pub(crate) fn media(nvm_bytes: usize, block_bytes: u32, blocks: u64) -> Image {
 }
 
 /// One lane: what is deferred becomes durable in its order.
-pub(crate) fn options() -> Options {
-    Options::new().lanes(1).unit_bytes(256)
+pub(crate) fn options() -> Options<DynPolicy, DynHook> {
+    any_options(FullBlock, NoHook).lanes(1).unit_bytes(256)
 }
 
-pub(crate) fn formatted(world: &World) -> Result<SimJournal, String> {
-    Journal::format(world.pmem(), world.disk(0), &options()).map_err(said)
+pub(crate) fn formatted(world: &World) -> Result<DynJournal, String> {
+    let (nvm, disk) = of_world(world);
+    Journal::format(nvm, disk, &options()).map_err(said)
 }
 
-pub(crate) fn opened(world: &World) -> Result<SimJournal, String> {
-    Journal::open(world.pmem(), world.disk(0), &options()).map_err(said)
+pub(crate) fn opened(world: &World) -> Result<DynJournal, String> {
+    let (nvm, disk) = of_world(world);
+    Journal::open(nvm, disk, &options()).map_err(said)
 }

@@ -9,20 +9,21 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use block_files::{BlockFiles, Store};
+use lab::erased::DynJournal;
 use nvm_journal::policy::{Change, Update};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
 };
 use sim_disk::{Explorer, Image, Mark, Model, Scenario, World};
 
-use crate::crash::{SimJournal, formatted, media, opened, said};
+use crate::crash::{formatted, media, opened, said};
 
 /// A transaction that is held back: its blocks, and their images.
 type Held = Vec<(BlockNumber, Vec<u8>)>;
 
 #[derive(Debug)]
 struct Lazy {
-    journal: SimJournal,
+    journal: DynJournal,
     held: Mutex<Vec<Held>>,
     /// Whether a sync says that it is done, and does nothing: the bug.
     syncs_nothing: bool,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use block_files::BlockFiles;
-use nvm_journal::{ByteDelta, Journal, On, Options};
+use lab::erased::{DynHook, DynPolicy, any_options, of_world};
+use lab::test_disks::Forgets;
+use nvm_journal::ports::NoHook;
+use nvm_journal::{ByteDelta, Journal, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{Image, SimDisk, SimPmem, World};
+use sim_disk::{Image, World};
 
 use crate::crash::{media, said};
-use crate::disk::Forgets;
 
 const BLOCK: u32 = 128;
-
-type Deltas = Journal<ByteDelta, On<SimPmem, SimDisk>>;
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -26,8 +26,8 @@ enum Act {
 struct Trimmed;
 
 impl Trimmed {
-    fn options() -> Options<ByteDelta> {
-        Options::new().lanes(1).unit_bytes(256).cache_bytes(4096).policy(ByteDelta::new())
+    fn options() -> Options<DynPolicy, DynHook> {
+        any_options(ByteDelta::new(), NoHook).lanes(1).unit_bytes(256).cache_bytes(4096)
     }
 }
 
@@ -40,16 +40,16 @@ impl Store for Trimmed {
     }
 
     fn format(&self, world: &World) -> Result<(), String> {
-        let journal = Journal::format(world.pmem(), world.disk(0), &Self::options());
-        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
+        let (nvm, disk) = of_world(world);
+        let store = Arc::new(Journal::format(nvm, disk, &Self::options()).map_err(said)?);
         BlockFiles::format(store).and_then(|files| files.create("a")).map(drop).map_err(said)
     }
 
     fn open(&self, world: &World) -> Result<Self::Open, String> {
-        let journal = Journal::open(world.pmem(), world.disk(0), &Self::options());
-        let store: Arc<Deltas> = Arc::new(journal.map_err(said)?);
+        let (nvm, disk) = of_world(world);
+        let store = Arc::new(Journal::open(nvm, disk, &Self::options()).map_err(said)?);
         let files = BlockFiles::open(store).map_err(said)?;
-        Ok((files, Forgets { disk: world.disk(0), fails: false }))
+        Ok((files, Forgets::new(world.disk(0))))
     }
 
     fn apply(&self, (files, disk): &mut Self::Open, act: &Act) -> Result<Promise, String> {

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use block_files::BlockFiles;
 use journal_core::{BlockSize, DeviceFacts};
-use nvm_journal::{ByteDelta, FullBlock, Journal, On, Options};
+use lab::erased::{any_options, of_world};
+use nvm_journal::ports::NoHook;
+use nvm_journal::{ByteDelta, FullBlock, Journal};
 use proptest::prelude::*;
 use redb::Database;
-use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, SimDisk, SimPmem, World};
+use sim_disk::{CrashPoints, DiskImage, Image, Model, Rng, World};
 
 use self::backend::Backend;
 use self::model::{Content, Transaction, check, transactions};
@@ -58,29 +60,16 @@ struct Below {
 
 impl Below {
     fn database(&self, is_new: bool) -> (Arc<BlockFiles>, Database) {
-        let options = Options::new().lanes(1);
-        let files = match self.policy {
-            Policy::FullBlock => {
-                let options = options.policy(FullBlock);
-                let (pmem, disk) = (self.world.pmem(), self.world.disk(0));
-                let journal: Journal<FullBlock, On<SimPmem, SimDisk>> = if is_new {
-                    Journal::format(pmem, disk, &options).expect("a journal")
-                } else {
-                    Journal::open(pmem, disk, &options).expect("a journal")
-                };
-                BlockFiles::open_or_format(Arc::new(journal)).expect("files")
-            }
-            Policy::ByteDelta => {
-                let options = options.policy(ByteDelta::new()).cache_bytes(1 << 20);
-                let (pmem, disk) = (self.world.pmem(), self.world.disk(0));
-                let journal: Journal<ByteDelta, On<SimPmem, SimDisk>> = if is_new {
-                    Journal::format(pmem, disk, &options).expect("a journal")
-                } else {
-                    Journal::open(pmem, disk, &options).expect("a journal")
-                };
-                BlockFiles::open_or_format(Arc::new(journal)).expect("files")
-            }
+        let options = match self.policy {
+            Policy::FullBlock => any_options(FullBlock, NoHook),
+            Policy::ByteDelta => any_options(ByteDelta::new(), NoHook).cache_bytes(1 << 20),
         };
+        let ((nvm, disk), options) = (of_world(&self.world), options.lanes(1));
+        let journal = match is_new {
+            true => Journal::format(nvm, disk, &options).expect("a journal"),
+            false => Journal::open(nvm, disk, &options).expect("a journal"),
+        };
+        let files = BlockFiles::open_or_format(Arc::new(journal)).expect("files");
         let file = match files.open_file("db") {
             Ok(file) => file,
             Err(_) => files.create("db").expect("a file"),

@@ -1,12 +1,20 @@
-//! A simulated disk that forgets what is discarded, or fails.
+//! Simulated disks with a will of their own: one that is shorter than it is, and one that forgets
+//! what is discarded.
 
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{BlockNumber, BlockSize};
 use sim_disk::SimDisk;
 
-/// The first blocks of a disk.
+/// The first blocks of a disk. It panics when others are asked for.
 #[derive(Clone)]
-pub(crate) struct First(pub(crate) SimDisk, pub(crate) u64);
+pub struct First(pub SimDisk, pub u64);
+
+impl First {
+    fn check(&self, first: BlockNumber, bytes: usize) {
+        let end = first.raw() + (bytes / self.block_size().bytes()) as u64;
+        assert!(end <= self.1, "block {} of {}", end - 1, self.1);
+    }
+}
 
 impl BlockDevice for First {
     fn facts(&self) -> DeviceFacts {
@@ -22,10 +30,12 @@ impl BlockDevice for First {
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(first, into.len());
         self.0.read(first, into)
     }
 
     fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.check(first, from.len());
         self.0.write(first, from)
     }
 
@@ -35,10 +45,17 @@ impl BlockDevice for First {
 }
 
 /// A disk whose discarded blocks are zero.
-pub(crate) struct Forgets {
-    pub(crate) disk: SimDisk,
+#[derive(Clone)]
+pub struct Forgets {
+    pub disk: SimDisk,
     /// Whether syncs fail.
-    pub(crate) fails: bool,
+    pub fails: bool,
+}
+
+impl Forgets {
+    pub fn new(disk: SimDisk) -> Self {
+        Self { disk, fails: false }
+    }
 }
 
 impl BlockDevice for Forgets {
