@@ -1,11 +1,12 @@
 //! Committing: from staged operations to a durable record, beside other threads.
 //!
-//! 1. The policy decides, and the record's size is known. Nothing below can fail for lack of space.
+//! 1. The policy decides, and the record's size is known: `Common::prepare` in the core. Nothing
+//!    below can fail for lack of space.
 //! 2. Deferred records of other lanes are made durable: this transaction may depend on them. What
 //!    was reserved beyond the record's size goes back. What the policy sends to the disk is written
 //!    there, before the record that relies on it.
-//! 3. The lane is taken. The record is stored, and its frames enter the index. No reader sees them
-//!    before the lane says that they may be read.
+//! 3. The lane is taken. The record is stored (`Common::store`), and its frames enter the index
+//!    ([`Shared::tell`]). No reader sees them before the lane says that they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!

@@ -93,7 +93,7 @@ impl<L, M: Machine> Shared<L, M> {
         share: &'s mut Share,
         block: BlockNumber,
     ) -> Option<&'s mut Kept> {
-        let is_whole = || share.index.is_unreadable(block) || share.is_to_fold(block);
+        let is_whole = || share.index.is_unreadable(block) || share.ends_chain_of(block);
         if !self.caches || self.gathering.has_any() || is_whole() {
             return None;
         }

@@ -11,7 +11,7 @@
 //! With the feature `alloc` there is an owner of that memory as well, `Buffers`. With the feature
 //! `serde`, reports, the geometry and what recovery found can be serialized.
 //!
-//! The crate is `no_std`, allocates nothing (but in `Buffers`), contains no `unsafe`, spawns
+//! The crate is `no_std`, allocates nothing (except in `Buffers`), contains no `unsafe`, spawns
 //! nothing and reads no clock. Everything it needs from outside comes through three traits, and
 //! each trait method says what a crash may do to it:
 //!

@@ -4,9 +4,9 @@
 //! once and then rests pins everything behind it, however often that was overwritten since. Its
 //! content is *copied* to the lane's tail instead of home, and the head passes it.
 //!
-//! 1. From the head on, record by record: what would have to be copied for the head to pass it, and
-//!    what that would free. The stretch with the greatest gain is taken; where nothing gains
-//!    anything, that is all.
+//! 1. From the head on, record by record, it works out what would have to be copied for the head to
+//!    pass, and what that would free. It takes the stretch that gains most, and ends where none
+//!    does.
 //! 2. Everything that can be read is made durable: only durable content is copied.
 //! 3. One copy record at the tail; one fence.
 //! 4. The heads advance as they do after a checkpoint.
