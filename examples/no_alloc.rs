@@ -13,8 +13,8 @@ mod device {
     use firmware::drivers::{Card, Fram};
     use full_block::FullBlock;
     use journal_core::{
-        Batched, BlockSize, Entry, Geometry, Journal, JournalMemory, LaneMemory, Needs, NoHook, Node,
-        On, OpenError, PortableKernels, Protocol,
+        Batched, BlockSize, Entry, Geometry, Journal, JournalMemory, LaneMemory, Needs, NoHook,
+        Node, On, OpenError, PortableKernels, Protocol,
     };
 
     pub(super) const BLOCK: BlockSize = BlockSize::new(512).unwrap();

@@ -154,8 +154,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Err(error);
             }
         }
-        let prepared =
-            if seat.staged.has_loans() { self.prepare_lent(seat)? } else { None };
+        let prepared = if seat.staged.has_loans() { self.prepare_lent(seat)? } else { None };
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {

@@ -1,5 +1,5 @@
-//! Lends lanes and shares of the index, one at a time, to the code that writes home, and payloads in
-//! the lanes to readers.
+//! Lends lanes and shares of the index, one at a time, to the code that writes home. Lends what is
+//! in the lanes to readers.
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
 use journal_core::units::{LaneNumber, SlotNumber};

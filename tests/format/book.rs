@@ -4,7 +4,7 @@ use core::mem::{offset_of, size_of};
 
 use journal_core::geometry::{LANES_MAX, SHIELD_BLOCKS_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
-use journal_core::slot::{SlotEntry, NamedSlot};
+use journal_core::slot::{NamedSlot, SlotEntry};
 use journal_core::superblock::{
     DISK_LOG, FORMAT_VERSION, KeptNote, LaneMark, MAGIC, NOTES, SLOTS, SuperblockHeader,
     TAIL_POINTER, superblock_bytes,

@@ -42,8 +42,8 @@ enum Act {
 }
 
 use Act::{
-    Batch, Checkpoint, CleanLog, Commit, Evict, Fold, Garbage, LetHeadsPass, MoveToLog, Read, Relog,
-    Rings, Stream, Sync,
+    Batch, Checkpoint, CleanLog, Commit, Evict, Fold, Garbage, LetHeadsPass, MoveToLog, Read,
+    Relog, Rings, Stream, Sync,
 };
 
 const ACTS: [Act; 21] = [

@@ -25,8 +25,8 @@ use journal_core::superblock::FORMAT_VERSION;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalError, JournalMemory, LaneMemory, Needs, NoHook, Node, On, OpenError, Operation,
-    Overwrite, PortableKernels, Protocol,
+    Journal, JournalError, JournalMemory, LaneMemory, Needs, NoHook, Node, On, OpenError,
+    Operation, Overwrite, PortableKernels, Protocol,
 };
 use lab::erased::{DynHook, DynPolicy};
 use sim_disk::FaultKind::Error;

@@ -97,14 +97,26 @@ const HOUSES: [House; 16] = [
             ("space", &["format", "index", "order", "ports", "units"]),
             ("scan", &["format", "index", "order", "ports", "space", "units"]),
             ("commit", &["common", "format", "index", "order", "ports", "scan", "space", "units"]),
-            ("home", &["commit", "common", "format", "index", "order", "ports", "scan", "space", "units"]),
+            (
+                "home",
+                &[
+                    "commit", "common", "format", "index", "order", "ports", "scan", "space",
+                    "units",
+                ],
+            ),
             (
                 "reclaim",
-                &["commit", "common", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+                &[
+                    "commit", "common", "format", "home", "index", "order", "ports", "scan",
+                    "space", "units",
+                ],
             ),
             (
                 "open",
-                &["commit", "common", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+                &[
+                    "commit", "common", "format", "home", "index", "order", "ports", "scan",
+                    "space", "units",
+                ],
             ),
             (
                 "owner",

@@ -61,7 +61,7 @@ pub mod hook {
 
 /// What lies beside slots, and what names them.
 pub mod slot {
-    pub use crate::format::slot_entry::{SlotEntry, NamedSlot};
+    pub use crate::format::slot_entry::{NamedSlot, SlotEntry};
 }
 
 /// What recovery believes before it has read a single record.
