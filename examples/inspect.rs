@@ -2,10 +2,10 @@
 //! of a killed process stays as it was left.
 //!
 //! ```sh
-//! cargo run --example inspect -- FILE
+//! cargo run --example inspect -- FILE [frames]
 //! ```
 //!
-//! `FILE` is the journal's memory. It ends with what an open would say, and with an exit code that
+//! `FILE` is the journal's memory. With `frames` it lists every block of every record. It ends with what an open would say, and with an exit code that
 //! is not zero where an open would refuse it.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
@@ -15,16 +15,18 @@ use core::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use journal_core::{EXAMINE_BYTES_MAX, examine};
+use journal_core::units::LaneNumber;
+use journal_core::{EXAMINE_BYTES_MAX, examine, examine_frames};
 use nvm_journal::MapOptions;
 use nvm_journal::ports::NativeKernels;
 
 /// What an examination says, in lines, and whether an open would find a journal.
-fn inspect(path: &Path) -> Result<(String, bool), Box<dyn Error>> {
+fn inspect(path: &Path, with_frames: bool) -> Result<(String, bool), Box<dyn Error>> {
     // Mapped as an open would map it: a journal that a process has open is refused.
     let memory = MapOptions::new().open(path)?;
     let mut scratch = vec![0; EXAMINE_BYTES_MAX];
-    let seen = examine(&memory, &NativeKernels::detect(), &mut scratch)?;
+    let kernels = NativeKernels::detect();
+    let seen = examine(&memory, &kernels, &mut scratch)?;
     let mut told = String::new();
     // 1. How it is laid out, and for what.
     let geometry = &seen.geometry;
@@ -39,11 +41,21 @@ fn inspect(path: &Path) -> Result<(String, bool), Box<dyn Error>> {
         writeln!(told, "shield: {intent:?}")?;
     }
     // 3. Its lanes, each with the rule by which it ends.
-    for (number, lane) in seen.lanes().iter().enumerate() {
+    for (number, lane) in (0..).zip(seen.lanes()) {
         let used = lane.tail - lane.head;
         writeln!(told, "lane {number}: {} records in {used} bytes", lane.records)?;
         writeln!(told, "  of them {} that an open would make durable", lane.found)?;
         writeln!(told, "  it ends by {:?}; records behind: {}", lane.row, lane.records_behind)?;
+        if with_frames {
+            let mut lines = String::new();
+            let lane = LaneNumber(number);
+            examine_frames(&memory, &kernels, &mut scratch, &seen, lane, |frame| {
+                let (record, block) = (frame.sequence.raw(), frame.block.raw());
+                let (form, bytes) = (frame.form, frame.len);
+                lines += &format!("  record {record}: block {block}, {form:?} of {bytes} bytes\n");
+            })?;
+            told += &lines;
+        }
     }
     // 4. What an open would say.
     match &seen.verdict {
@@ -54,11 +66,12 @@ fn inspect(path: &Path) -> Result<(String, bool), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    let Some(path) = std::env::args_os().nth(1) else {
-        println!("inspect FILE");
+    let mut args = std::env::args_os().skip(1);
+    let (Some(path), what) = (args.next(), args.next()) else {
+        println!("inspect FILE [frames]");
         return ExitCode::FAILURE;
     };
-    match inspect(Path::new(&path)) {
+    match inspect(Path::new(&path), what.is_some_and(|what| what == "frames")) {
         Ok((told, opens)) => {
             print!("{told}");
             if opens { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -89,14 +102,15 @@ mod tests {
         }
         drop(journal);
         let before = std::fs::read(&path)?;
-        let (told, opens) = inspect(&path)?;
+        let (told, opens) = inspect(&path, true)?;
         assert!(opens && told.contains("lane 0: 3 records"), "{told}");
+        assert_eq!(told.matches(": block 7, Image of 4096 bytes").count(), 3, "{told}");
         assert_eq!(std::fs::read(&path)?, before, "nothing has changed");
         // Both copies of the superblock are lost.
         let mut lost = before;
         lost[..8192].fill(0);
         std::fs::write(&path, &lost)?;
-        assert!(inspect(&path).is_err());
+        assert!(inspect(&path, false).is_err());
         std::fs::remove_dir_all(folder)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use journal_core::parts::{Found, FrameAt, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
     BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Needs, Operation,
-    PmemShare, PmemSplit,
+    PmemShare, PmemSplit, Rule,
 };
 use pmem_sys::NativeKernels;
 
@@ -318,7 +318,11 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             // 1. The blocks are not live any more, durably.
             let discards = part.clone().map(|block| Operation::Discard(BlockNumber(block)));
             let discards: Vec<_> = discards.collect();
-            self.commit(&discards, Durability::Durable)?;
+            let is_durable = self.shared().keeps(Rule::TrimsDurable);
+            self.commit(
+                &discards,
+                if is_durable { Durability::Durable } else { Durability::Deferred },
+            )?;
             // 2. With all of them in hand, the disk forgets those that nobody has written since.
             trimmed += self.begin()?.run(
                 |transaction| {

@@ -96,7 +96,8 @@ impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
             }
             let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
             // Some of the operations may be of the same share.
-            if share.index.free_frames() < share.reserved + operations.len() {
+            let lacks = share.index.free_frames() < share.reserved + operations.len();
+            if lacks || shared.wants_step(share) {
                 return Ok(false);
             }
             let (taken, count) = shared.lock_run(share, work, age, run);
@@ -244,7 +245,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let share = self.share(block)?;
         let stripe = self.blocks.stripe(block);
         let locks = self.blocks.of_run(block);
-        if !share.has_room() || locks.try_lock(&share.claims, block, age) != Some(true) {
+        // The usual way takes a step where the share is low on frames.
+        let has_room = share.has_room() && !self.wants_step(&share);
+        if !has_room || locks.try_lock(&share.claims, block, age) != Some(true) {
             return Ok(None);
         }
         // Another thread may have deferred or gathered this block's last content, and said so

@@ -371,6 +371,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let mut share = self.share(first)?;
         work.note_how(&share);
+        // Block by block, a step is taken where the share is low on frames.
+        if self.wants_step(&share) {
+            return Ok(0);
+        }
         let free = share.index.free_frames().saturating_sub(share.reserved);
         let of_run = operations.iter().take_while(|other| is_of_run(first, other.block()));
         let run = &operations[..of_run.take(free).count()];
@@ -438,11 +442,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut share = self.lock_block(work, age, block)?;
         work.note_how(&share);
         let is_there = self.reserve_frame(&mut share, work, block);
-        let is_low = share.is_low();
+        let wants_step = self.wants_step(&share) && !work.is_out_of_time();
         drop(share);
         if !is_there {
             self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, others, block))?;
-        } else if is_low && self.steps_ahead(work) {
+        } else if wants_step {
             let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
             self.or_give_up_frame(stepped, block)?;
         }

@@ -44,8 +44,6 @@ pub(crate) struct UpkeepCell {
     /// How far the lanes could be read when everything was tried to make room, and nothing came
     /// free. Until the lanes go on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
-    /// How far the lanes could be read when a step that was taken ahead of need freed nothing.
-    pub(crate) ahead_in_vain: Option<u64>,
 }
 
 impl UpkeepCell {
@@ -66,7 +64,6 @@ impl UpkeepCell {
             left_in_slots: Left::NONE,
             place: 0,
             in_vain: None,
-            ahead_in_vain: None,
         }
     }
 

@@ -14,6 +14,10 @@ use crate::threads::sync::{AtomicU64, Ordering};
 /// The part of all room that is used up before reclaiming is tried again, where it was in vain.
 const AGAIN_AFTER: u64 = 32;
 
+/// Where a step that was taken ahead of need has freed nothing, this number of records comes before
+/// the next one.
+const STEP_AGAIN_AFTER: u64 = 64;
+
 /// What the upkeep does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -59,6 +63,8 @@ pub(crate) struct Levels {
     reclaim: Room,
     write_home: Room,
     asks: [AtomicU64; 3],
+    /// The number of records before which no step is taken ahead of need.
+    steps_from: AtomicU64,
 }
 
 impl Levels {
@@ -66,8 +72,8 @@ impl Levels {
         let all = Room::of(geometry);
         let reclaim = all.left_at(thresholds.reclaim_at);
         let write_home = all.left_at(thresholds.checkpoint_at);
-        let levels =
-            Self { all, reclaim, write_home, asks: core::array::from_fn(|_| AtomicU64::new(0)) };
+        let asks = core::array::from_fn(|_| AtomicU64::new(0));
+        let levels = Self { all, reclaim, write_home, asks, steps_from: AtomicU64::new(0) };
         levels.note_left(all);
         levels
     }
@@ -96,6 +102,18 @@ impl Levels {
     #[inline(always)]
     pub(crate) fn asks_below_log_blocks(&self) -> u64 {
         self.asks[2].load(Ordering::Relaxed)
+    }
+
+    /// Whether a step that is taken ahead of need may free something, where lanes have this number
+    /// of records in all.
+    pub(crate) fn may_step_at(&self, records: u64) -> bool {
+        records >= self.steps_from.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether such a step has freed something.
+    pub(crate) fn note_step_at(&self, records: u64, has_freed: bool) {
+        let from = if has_freed { 0 } else { records.saturating_add(STEP_AGAIN_AFTER) };
+        self.steps_from.store(from, Ordering::Relaxed);
     }
 
     /// Notes what the upkeep has left free in the lane that has least.

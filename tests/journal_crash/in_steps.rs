@@ -2,6 +2,7 @@
 //! threshold, and by checkpoints that are ended behind a batch.
 
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::panic::catch_unwind;
 
 use journal_core::{Overwrite, Rule, Site};
@@ -81,6 +82,12 @@ fn programs(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
     (0..32).map(|seed| program(seed, in_commits, mutator)).collect()
 }
 
+/// Steps that have no time for a pass of the index: they read the records at the heads.
+fn hurried(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
+    let hurry = |program| Program { longest_stop: Duration::from_nanos(1), ..program };
+    programs(in_commits, mutator).into_iter().map(hurry).collect()
+}
+
 fn survive(programs: &[Program]) -> Result<(), String> {
     programs.iter().try_for_each(|program| {
         explorer().explore(program).map(drop).map_err(|failure| format!("{program:?}: {failure}"))
@@ -104,6 +111,12 @@ fn a_commit_that_crosses_a_threshold_makes_room() {
 }
 
 #[test]
+fn a_step_without_time_for_a_pass_reads_the_heads() {
+    within(300, || survive(&hurried(false, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+    within(300, || survive(&hurried(true, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
 fn a_step_needs_its_rules() {
     within(600, || {
         // Of a block, steps pass older frames first. A checkpoint that ends early does not.
@@ -113,6 +126,7 @@ fn a_step_needs_its_rules() {
         for in_commits in [false, true] {
             need(Rule::StepPassesSeen, |mutator| programs(in_commits, mutator));
             need(Rule::StepListsAll, |mutator| programs(in_commits, mutator));
+            need(Rule::StepListsAll, |mutator| hurried(in_commits, mutator));
             need(Rule::DurableGoesHome, |mutator| programs(in_commits, mutator));
             need(Rule::StampFloor, |mutator| programs(in_commits, mutator));
         }

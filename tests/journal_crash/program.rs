@@ -1,6 +1,7 @@
 //! Programs on the front door as scenarios for the simulator.
 
 use core::ops::ControlFlow;
+use core::time::Duration;
 
 use journal_core::policy::Thresholds;
 use journal_core::units::BlockSize;
@@ -81,6 +82,8 @@ pub(crate) struct Program {
     pub(crate) keep_on_close: bool,
     /// From which share of a lane on a commit makes room at its end, if it does.
     pub(crate) in_commits: Option<u8>,
+    /// How long a step is to take.
+    pub(crate) longest_stop: Duration,
     /// Whether a thread in the background makes room.
     pub(crate) background: bool,
     /// Whether an open may say that a durable record is gone: media were damaged.
@@ -108,6 +111,7 @@ impl Program {
             drain_on_open: false,
             keep_on_close: false,
             in_commits: None,
+            longest_stop: Duration::from_millis(1),
             background: false,
             may_report_rot: false,
             steps,
@@ -135,6 +139,7 @@ impl Program {
             Some(blocks) => Options::new().pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
             None => Options::new(),
         };
+        let options = options.longest_stop(self.longest_stop);
         let options = match self.in_commits {
             Some(at) => options.upkeep_in_commits(true).thresholds(Thresholds::new(at, at)),
             None => options,

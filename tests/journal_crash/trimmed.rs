@@ -1,12 +1,12 @@
 //! Trims of a journal: after every crash a block is as it was, or zero, and what is written to it
 //! later builds on what the disk holds then.
 
-use journal_core::{BlockNumber, BlockSize, DeviceFacts, NoHook};
+use journal_core::{BlockNumber, BlockSize, DeviceFacts, Rule};
 use lab::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
 use lab::test_disks::Forgets;
 use nvm_journal::{AnyPolicy, ByteDelta, FullBlock, Journal, Options};
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{DiskImage, Image, World};
+use sim_disk::{DiskImage, Image, Mutator, World};
 
 const BLOCK: usize = 128;
 const BLOCKS: u64 = 4;
@@ -22,11 +22,14 @@ enum Act {
     Checkpoint,
 }
 
-struct Trimmed(AnyPolicy);
+struct Trimmed {
+    policy: AnyPolicy,
+    hook: Mutator,
+}
 
 impl Trimmed {
     fn options(&self) -> Options<DynPolicy, DynHook> {
-        let options = any_options(self.0, NoHook).lanes(1).unit_bytes(256);
+        let options = any_options(self.policy, self.hook.clone()).lanes(1).unit_bytes(256);
         options.lane_slots(0).lane_log_blocks(0).cache_bytes(1024)
     }
 }
@@ -116,8 +119,18 @@ impl Store for Trimmed {
 #[test]
 fn every_crash_of_a_trim_leaves_what_was_or_zeroes() {
     let budget = StoreBudget::new().images(4).longer(24, 7).faults(4);
-    for store in [Trimmed(FullBlock.into()), Trimmed(ByteDelta::new().into())] {
+    for policy in [FullBlock.into(), ByteDelta::new().into()] {
+        let store = Trimmed { policy, hook: Mutator::new() };
         let summary = check_store(&store, &budget).unwrap_or_else(|failure| panic!("{failure}"));
-        assert!(summary.report.images > 1_000, "{}: {summary}", store.0);
+        assert!(summary.report.images > 1_000, "{policy}: {summary}");
     }
+}
+
+/// The disk has forgotten one block of a trim, and a crash loses the discard.
+#[test]
+fn a_trim_ahead_of_its_discard_is_noticed() {
+    let budget = StoreBudget::new().images(4).longer(24, 7);
+    let hook = Mutator::without(&[Rule::TrimsDurable]);
+    let store = Trimmed { policy: ByteDelta::new().into(), hook };
+    check_store(&store, &budget).expect_err("is noticed");
 }

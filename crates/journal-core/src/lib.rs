@@ -106,6 +106,7 @@ pub use scan::decide::Row;
 pub use scan::error::OpenError;
 pub use scan::examine::{
     CopyState, EXAMINE_BYTES_MAX, Examination, IntentExamination, LaneExamination, examine,
+    examine_frames,
 };
 pub use scan::examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use scan::verdict::Recovery;

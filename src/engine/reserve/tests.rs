@@ -193,6 +193,43 @@ fn the_thread_in_the_background_makes_room_for_frames() {
     assert_eq!(shared.done().checkpoints, made, "there is room");
 }
 
+/// Steps are taken before the share has no frame left (IS4), whichever way commits go.
+#[test]
+fn steps_free_frames_before_there_is_none() {
+    type Way = fn(&TinyJournal, u64);
+    let ways: [(&str, Way); 3] = [
+        ("a transaction", |journal, number| {
+            journal.transact(|tx| tx.write(BlockNumber(number), &[1; BLOCK])).expect("commits");
+        }),
+        ("one call", |journal, number| {
+            let write = [Operation::write(BlockNumber(number), &[1; BLOCK])];
+            journal.commit(&write, Durability::Durable).expect("commits");
+        }),
+        ("a run", |journal, number| {
+            let write = |at| Operation::write(BlockNumber(number + at), &[1; BLOCK]);
+            let run: [_; 8] = core::array::from_fn(|at| write(at as u64));
+            journal.commit(&run, Durability::Durable).expect("commits");
+        }),
+    ];
+    for (name, commit) in ways {
+        let nvm = Region::anonymous(32 << 20).expect("there is memory");
+        // A share is low on some dozens of frames: enough for a run.
+        let options = options().lanes(1).index_frames(1 << 16);
+        let journal: TinyJournal =
+            Journal::format(nvm, TinyDisk::new(1 << 20), &options).expect("formats");
+        let shared = journal.shared();
+        for number in (0..1 << 20).step_by(8) {
+            commit(&journal, number);
+            let share = shared.share(BlockNumber(number)).expect("is not poisoned");
+            assert!(share.index.free_frames() > 0, "{name}: none is left at block {number}");
+            if shared.done().stops.for_frames > 100 {
+                break;
+            }
+        }
+        assert!(shared.done().stops.for_frames > 0, "{name}: no step was taken");
+    }
+}
+
 /// One of the blocks has frames that are short. All blocks as whole images would not fit a lane.
 #[test]
 fn patches_that_fit_are_committed_whether_or_not_a_chain_is_to_end() {

@@ -58,6 +58,20 @@ enum Frees {
     Slots,
 }
 
+impl<L, M: Machine> Shared<L, M> {
+    /// How far all lanes may be read, added up: it grows with each commit.
+    pub(super) fn readable(&self) -> u64 {
+        let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
+        each.fold(0, u64::wrapping_add)
+    }
+
+    /// Whether the thread in the background keeps some frames free. Not where there are slots: what
+    /// is there keeps its frames, which are no reason to write it home.
+    pub(crate) const fn wants_free_frames(&self) -> bool {
+        self.common.geometry.lane_places() == 0
+    }
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, and only for a
     /// transaction that needs room. If it panics, in a device, a policy or an assertion, blocks may
@@ -278,12 +292,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(super) fn frames(&self) -> usize {
         let frames = |share: &Share| share.index.frames();
         self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
-    }
-
-    /// How far all lanes may be read, added up: it grows with each commit.
-    pub(super) fn readable(&self) -> u64 {
-        let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
-        each.fold(0, u64::wrapping_add)
     }
 
     /// Makes room ahead of need, behind every transaction that needs some.
@@ -619,12 +627,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             slots: least(|cell| &cell.unreserved_slots),
             log_blocks: least(|cell| &cell.unreserved_log),
         }
-    }
-
-    /// Whether the thread in the background keeps some frames free. Not where there are slots: what
-    /// is there keeps its frames, which are no reason to write it home.
-    pub(crate) const fn wants_free_frames(&self) -> bool {
-        self.common.geometry.lane_places() == 0
     }
 
     /// Whether there is too little room for the transactions to come, so that a stage begins: in

@@ -26,11 +26,7 @@ use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
-use crate::staging::work::Work;
-
-/// Where a step that was taken ahead of need has freed nothing, this number of records comes before
-/// the next one.
-const AGAIN_AFTER: u64 = 64;
+use crate::shared::share::Share;
 
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
@@ -63,6 +59,23 @@ impl Made {
     const fn freed(&self) -> u64 {
         let Self { home, folded } = self;
         home.freed_bytes + home.freed_slots + folded.freed_slots
+    }
+}
+
+impl<L, M: Machine> Shared<L, M> {
+    /// Whether a transaction that takes a block of this share is to take a step ahead of need. Not
+    /// where a thread does, nor where content in slots keeps its frames, or room is made by copies.
+    #[inline(always)]
+    pub(crate) fn wants_step(&self, share: &Share) -> bool {
+        share.is_low() && self.may_step_ahead()
+    }
+
+    #[cold]
+    fn may_step_ahead(&self) -> bool {
+        self.wants_free_frames()
+            && !self.relogs
+            && !self.bell.has_thread()
+            && self.levels.may_step_at(self.readable())
     }
 }
 
@@ -223,32 +236,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Whether a transaction takes steps ahead of need. Not where a thread does, nor where content
-    /// in slots keeps its frames, or room is made by copies.
-    pub(crate) fn steps_ahead(&self, work: &Work) -> bool {
-        self.wants_free_frames()
-            && !self.relogs
-            && !self.bell.has_thread()
-            && !work.is_out_of_time()
-    }
-
     /// Takes one step for the share of the index that has this block, and is low on frames (IS4).
     #[cold]
     pub(crate) fn step_ahead(&self, block: BlockNumber) -> Result<(), Error> {
         let (mut made, start) = (Made::default(), Instant::now());
         self.with_upkeep_first(|cell| {
-            let readable = self.readable();
-            let since = cell.ahead_in_vain.map(|before| readable.wrapping_sub(before));
-            let is_in_vain = since.is_some_and(|since| since < AGAIN_AFTER);
-            // Another thread may have freed some meanwhile.
-            if is_in_vain || !self.share(block)?.is_low() {
+            // Another thread may have freed some meanwhile, or have tried in vain.
+            if !self.wants_step(&*self.share(block)?) {
                 return Ok(());
             }
+            let readable = self.readable();
             self.check_not_failed()?;
             let most = (self.step_blocks, self.step_nanos);
             let step = self.step_in(cell, most, Which::Rings, &mut made);
             step.inspect_err(|error| self.fail_of(*error))?;
-            cell.ahead_in_vain = if made.freed() > 0 { None } else { Some(readable) };
+            self.levels.note_step_at(readable, made.freed() > 0);
             if made.freed() > 0 {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();

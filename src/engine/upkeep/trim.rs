@@ -12,7 +12,7 @@
 
 use journal_core::policy::Policy;
 use journal_core::record::Form;
-use journal_core::{BlockDevice as _, BlockNumber};
+use journal_core::{BlockDevice as _, BlockNumber, Rule};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -65,7 +65,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Some(newest) = share.index.newest(block) else { return Ok(false) };
         let frame = share.index.frame(newest);
         let is_durable = self.lane(frame.lane).reach.is_durable(frame.sequence);
-        let is_free = frame.form == Form::Discard && is_durable;
+        let is_behind = is_durable || !self.keeps(Rule::TrimsDurable);
+        let is_free = frame.form == Form::Discard && is_behind;
         Ok(is_free && !share.index.is_leaving(block))
     }
 }

@@ -590,7 +590,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         Ok(())
     }
 
-    fn reader<'r, P: Pmem, H: Hook>(
+    pub(crate) fn reader<'r, P: Pmem, H: Hook>(
         &'r self,
         lane: &'r Lane<P, H>,
         front: &'r mut [u8],

@@ -2,8 +2,8 @@
 //!
 //! One pass over the index finds as many frames as there is memory for. They serve many steps of a
 //! checkpoint ([`Home::checkpoint_step`](crate::home::Home::checkpoint_step)), and need no lock.
-//! While they do, the next list is made, by a part of the pass in each step. So no step but the
-//! first one goes through the whole index.
+//! While they do, the next list is made, by a part of the pass in each step. Where a step has no
+//! list, and no time for a whole pass, it reads the records at the heads instead.
 //!
 //! OL1. The list has every frame that lies in a ring between the head and the end of the list in
 //!      its lane. Frames come at tails alone, so no later frame belongs there.
@@ -19,8 +19,8 @@
 //!      one. The lane is listed again when the block is written anew, or tried again.
 
 use crate::home::search::Search;
-use crate::index::Indexes;
 use crate::index::frame::{Bounds, FrameAt};
+use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
@@ -84,6 +84,19 @@ impl Listed {
         (self.lane, self.sequence) == (frame.lane, frame.sequence)
     }
 
+    /// Whether the index has it. Of a block with many versions it may say so where it has not.
+    fn may_be_in(&self, index: &Index<impl IndexMemory>) -> bool {
+        let mut next = index.newest(self.block);
+        for _ in 0..VERSIONS {
+            let Some(id) = next else { return false };
+            if self.is_of(&index.frame(id)) {
+                return true;
+            }
+            next = index.older(id);
+        }
+        next.is_some()
+    }
+
     pub(super) fn is_below(&self, cut: &Bounds) -> bool {
         cut.get(usize::from(self.lane.raw())).is_some_and(|bound| self.sequence < *bound)
     }
@@ -91,6 +104,10 @@ impl Listed {
 
 /// Places of the indexes that are gone through for one list of blocks in slots.
 const PLACES: usize = 1 << 13;
+
+/// How many versions of a block are looked through for a frame. One that lies deeper is taken to be
+/// there.
+const VERSIONS: usize = 16;
 
 /// Above the age of everything that is listed.
 const NO_LIMIT: (u32, Stamp) = (u32::MAX, Stamp(u64::MAX));
@@ -230,6 +247,66 @@ impl Oldest<'_> {
             self.frames_mut().sort_unstable_by_key(Listed::age);
             self.left.is_whole = true;
         }
+    }
+
+    /// Where the list ends in each lane.
+    pub(super) const fn ends(&self) -> &Records {
+        &self.left.ends
+    }
+
+    /// Adds a frame of a record that is read at a head. Returns whether there is room for it.
+    pub(super) fn add_read(&mut self, frame: &FrameAt) -> bool {
+        let place = self.memory.get_mut(self.left.end);
+        let has_room = place.is_some();
+        if let Some(place) = place {
+            *place = Listed::of(frame, 0);
+            self.left.end = self.left.end.saturating_add(1);
+        }
+        has_room
+    }
+
+    /// How many frames were added, and back to this number.
+    pub(super) const fn added(&self) -> usize {
+        self.left.end
+    }
+
+    pub(super) fn back_to(&mut self, added: usize) {
+        self.left.end = self.left.end.min(added);
+    }
+
+    /// Ends the list that was read at the heads: with the records that each lane was read up to,
+    /// and with the last stamp that was read in all lanes that go on behind that. What is of a
+    /// later stamp leaves the list again, since the lanes may have older frames (OL2). So does
+    /// what is in no index any more.
+    pub(super) fn end_read(
+        &mut self,
+        indexes: &mut impl Indexes,
+        read: &Records,
+        last: Option<Stamp>,
+        keeps: impl Fn(Rule) -> bool,
+    ) {
+        for (end, read) in self.left.ends.iter_mut().zip(read) {
+            *end = (*end).min(*read);
+        }
+        for at in 0..self.left.end {
+            let Some(listed) = self.memory.get(at).copied() else { break };
+            if last.is_some_and(|last| listed.stamp > last) {
+                self.end_before(&listed);
+            }
+        }
+        self.keep_before_ends();
+        let (lists_all, mut kept) = (keeps(Rule::StepListsAll), 0_usize);
+        for at in 0..self.left.end {
+            let Some(listed) = self.memory.get(at).copied() else { break };
+            let is_there = indexes.of(listed.block, |index| listed.may_be_in(index));
+            if is_there && (lists_all || listed.block.raw() % 2 == 0) {
+                self.memory.swap(kept, at);
+                kept = kept.saturating_add(1);
+            }
+        }
+        self.left.end = kept;
+        self.frames_mut().sort_unstable_by_key(Listed::age);
+        self.left.is_whole = true;
     }
 
     /// Takes out what lies behind the end of the list in its lane: copies, whose stamps are lower

@@ -28,7 +28,7 @@ use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step};
 use crate::home::search::{Search, home_below, rests_on_discard};
-use crate::home::{Home, HomeScratch, Lanes};
+use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::Indexes;
 use crate::index::frame::Bounds;
 use crate::order::ordered::Hook;
@@ -37,7 +37,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence};
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
@@ -45,6 +45,12 @@ const FRAMES_EACH: usize = 4;
 /// What a step is charged for a place of the index that it goes through, in nanoseconds. These
 /// charges are what the steps were seen to take, on plain memory and a disk of plain memory.
 const PLACE_NANOS: u64 = 10;
+
+/// What it is charged for a record that it lists at a head, and for each of its frames.
+const LISTED_NANOS: u64 = 200;
+
+/// This number of records of a lane are listed at one go. Commits to the lane wait for that.
+const RECORDS_AT_ONCE: u64 = 4;
 
 /// What it is charged for a frame that it looks at and passes.
 const FRAME_NANOS: u64 = 500;
@@ -121,8 +127,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes.each(|index| places = places.saturating_add(index.places()));
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
-            let passed = self.next_list(indexes, &snapshot, &heads, lists, places);
-            charges.add(PLACE_NANOS.saturating_mul(passed as u64));
+            let from = (&snapshot, &heads, places);
+            let listed =
+                self.next_list(common, lanes, indexes, scratch.front, from, lists, charges.most)?;
+            charges.add(listed);
         }
         let to_pass = places.saturating_sub(coming.place());
         let with_each = oldest.part_of(1, to_pass) as u64;
@@ -241,36 +249,110 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
-    /// left, a new one is made. Then the one behind it is begun. Returns how many of the `places`
-    /// of the indexes it has gone through.
-    fn next_list(
+    /// left, a new one is made: by a pass of the `places` of the indexes, or of the records at the
+    /// heads, if the pass takes more than half of the time that the step may take. Then the one
+    /// behind it is begun. Returns what all that is charged.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    fn next_list<L: Policy, K: Kernels>(
         &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
-        heads: &Records,
+        front: &mut [u8],
+        (snapshot, heads, places): (&Snapshot, &Records, usize),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
-        places: usize,
-    ) -> usize {
+        most_nanos: u64,
+    ) -> Result<u64, JournalError> {
         let first_kept = &heads.map(|(sequence, _)| sequence);
-        let mut passed = 0_usize;
         let here = (&snapshot.bounds, &snapshot.tails);
         let keeps = |rule| self.keeps(rule);
-        if coming.follows(first_kept) {
-            passed = places.saturating_sub(coming.place());
+        let nanos_of_pass = |places: usize| PLACE_NANOS.saturating_mul(places as u64);
+        let mut charged = 0_u64;
+        let left = nanos_of_pass(places.saturating_sub(coming.place()));
+        if coming.follows(first_kept) && left <= most_nanos / 2 {
+            charged = left;
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
             oldest.drop_below(oldest.frames().len(), first_kept);
         }
         if oldest.frames().is_empty() {
-            let held = oldest.held();
+            let (held, pass) = (oldest.held(), nanos_of_pass(places));
             oldest.begin(here, None);
             oldest.hold(&held, heads);
-            oldest.go_on(indexes, usize::MAX, keeps);
-            passed = passed.saturating_add(places);
+            let mut read = None;
+            if pass > most_nanos / 2 {
+                let from = (heads, most_nanos / 2);
+                read = self.list_at_heads(common, lanes, indexes, front, oldest, from)?;
+            }
+            if read.is_none() {
+                oldest.begin(here, None);
+                oldest.hold(&held, heads);
+                oldest.go_on(indexes, usize::MAX, keeps);
+            }
+            charged = charged.saturating_add(read.unwrap_or(pass));
         }
         coming.begin(here, Some(oldest));
         coming.hold(&oldest.held(), heads);
-        passed
+        Ok(charged)
+    }
+
+    /// Lists what the records at the heads have, as many as may be read in this time, and at least
+    /// one of each lane. Returns what that is charged; `None` where no head would go on by it, or
+    /// a record cannot be read: the index knows what is in it.
+    fn list_at_heads<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        front: &mut [u8],
+        oldest: &mut Oldest<'_>,
+        (heads, most_nanos): (&Records, u64),
+    ) -> Result<Option<u64>, JournalError> {
+        let ends = *oldest.ends();
+        let (mut read, mut last) = (*heads, [Stamp(0); LANES_MAX as usize]);
+        let (mut charged, mut goes_on) = (0_u64, true);
+        // Lanes take turns, so that they come about as far in the order of stamps.
+        while goes_on {
+            goes_on = false;
+            let states = read.iter_mut().zip(&mut last).zip(&ends);
+            for (number, ((read, last), end)) in (0..common.geometry.lanes).zip(states) {
+                let mut records = 0_u64;
+                let walked = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
+                    let mut reader = common.reader(lane, &mut *front);
+                    while records < RECORDS_AT_ONCE && read.1 < end.1 && read.0 < end.0 {
+                        let (added, mut has_room) = (oldest.added(), true);
+                        let mut newest = *last;
+                        let next = reader.each_frame(read.1, &mut |frame| {
+                            has_room &= oldest.add_read(&frame);
+                            newest = newest.max(frame.stamp);
+                            Ok(())
+                        });
+                        let Ok(next) = next else { return false };
+                        if !has_room {
+                            oldest.back_to(added);
+                            return added > 0;
+                        }
+                        *read = (Sequence(read.0.raw().saturating_add(1)), next);
+                        *last = newest;
+                        let frames = oldest.added().saturating_sub(added) as u64;
+                        let nanos = LISTED_NANOS.saturating_mul(frames.saturating_add(1));
+                        charged = charged.saturating_add(nanos);
+                        records = records.saturating_add(1);
+                    }
+                    true
+                })?;
+                if !walked {
+                    return Ok(None);
+                }
+                goes_on |= records == RECORDS_AT_ONCE && charged < most_nanos;
+            }
+        }
+        let unfinished =
+            read.iter().zip(&last).zip(&ends).filter(|((read, _), end)| read.0 < end.0);
+        let last = unfinished.map(|((_, last), _)| *last).min();
+        oldest.end_read(indexes, &read, last, |rule| self.keeps(rule));
+        let moves = oldest.ends().iter().zip(heads).any(|(end, head)| end.0 > head.0);
+        Ok(moves.then_some(charged))
     }
 
     /// Whether a block was left out of this attempt, since it cannot be read.

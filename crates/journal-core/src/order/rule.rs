@@ -143,13 +143,15 @@ pub enum Rule {
     SnapshotsEnd,
     /// Records that are stored after a snapshot was made have higher stamps than it.
     SnapshotsStamped,
+    /// The disk is told to forget a block only behind a discard that is durable.
+    TrimsDurable,
     /// After a failure the journal refuses to go on.
     Sticky,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -215,6 +217,7 @@ impl Rule {
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,
+        Self::TrimsDurable,
         Self::Sticky,
     ];
 }

@@ -13,6 +13,7 @@
 
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
+use crate::index::frame::FrameAt;
 use crate::order::source::SpanView;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
@@ -20,7 +21,7 @@ use crate::ports::policy::PolicyId;
 use crate::scan::decide::Row;
 use crate::scan::error::OpenError;
 use crate::scan::examine_slots::{Sights, SlotSights};
-use crate::scan::reader::Reader;
+use crate::scan::reader::{IndexError, Reader};
 use crate::scan::verdict::{End, Recovery};
 use crate::scan::{intent, lanes};
 use crate::space::part::{front_bytes_max, record_front_bytes_max};
@@ -243,4 +244,51 @@ pub fn examine(
         lanes,
         geometry,
     })
+}
+
+/// Calls with every frame of the records that count in a lane, as an [examination](examine()) has
+/// found them: the oldest record first, and the frames of each in their order.
+///
+/// `scratch` is as long as that of the examination. The memory may have changed since. What is not
+/// a record any more is an error, and what is another one is told as it is.
+///
+/// # Errors
+/// Those of [`examine`], and `Medium` where a record is not there.
+pub fn examine_frames(
+    pmem: &impl Pmem,
+    kernels: &impl Kernels,
+    scratch: &mut [u8],
+    examination: &Examination,
+    lane: LaneNumber,
+    mut each: impl FnMut(&FrameAt),
+) -> Result<(), OpenError> {
+    let whole = SpanView::of(&pmem);
+    let (_, superblock) = load(&whole, kernels)?;
+    let geometry = superblock.geometry()?;
+    geometry.check_fits(pmem.len()).map_err(OpenError::Geometry)?;
+    let Some(seen) = examination.lanes().get(usize::from(lane.raw())) else { return Ok(()) };
+    if lane.raw() >= geometry.lanes {
+        return Ok(());
+    }
+    let Some(scratch) = scratch.get_mut(..record_front_bytes_max(&geometry)) else {
+        return Err(OpenError::MemoryTooShort { slice: "scratch" });
+    };
+    let identity = &Identity::of(&superblock.header, kernels);
+    let ring = &RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));
+    let geometry = &geometry;
+    let mut reader = Reader { ring, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
+    let mut at = seen.head;
+    while at < seen.tail {
+        let told = reader.each_frame(at, &mut |frame| {
+            each(&frame);
+            Ok(())
+        });
+        at = match told {
+            Ok(next) => next,
+            Err(IndexError::Medium(error)) => return Err(error.into()),
+            // The call above never says that it is full.
+            Err(IndexError::Full) => return Ok(()),
+        };
+    }
+    Ok(())
 }

@@ -5,9 +5,11 @@ use core::panic::AssertUnwindSafe;
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
+use journal_core::parts::FrameAt;
+use journal_core::units::LaneNumber;
 use journal_core::{
     EXAMINE_BYTES_MAX, Examination, LINE_BYTES, MediumErrorKind, OpenError, PortableKernels,
-    Recovery, Row, SlotSights,
+    Recovery, Row, SlotSights, examine_frames,
 };
 use sim_disk::{Image, Model, Operation, World};
 
@@ -65,7 +67,36 @@ fn look(image: Image) -> Result<Result<Examination, OpenError>, String> {
     if reads != operations.all() || !world.tape().is_empty() || reads > reads_max(span_lines) {
         return Err(format!("an examination made {operations:?} and {:?}", world.tape().counts()));
     }
+    if let Ok(examination) = &examined {
+        look_at_frames(&world, examination)?;
+    }
     Ok(examined)
+}
+
+/// Lists the frames of all lanes. They are those of the records that count.
+fn look_at_frames(world: &World, examination: &Examination) -> Result<(), String> {
+    let mut scratch = vec![0; EXAMINE_BYTES_MAX];
+    for (number, lane) in (0..).zip(examination.lanes()) {
+        let (mut sequences, mut strays) = (BTreeSet::new(), 0);
+        let each = |frame: &FrameAt| {
+            sequences.insert(frame.sequence);
+            let is_there = (lane.head..lane.tail).contains(&frame.record);
+            let counts = frame.sequence < lane.next_sequence && frame.lane == LaneNumber(number);
+            strays += u64::from(!is_there || !counts);
+        };
+        let (pmem, kernels) = (world.pmem(), PortableKernels);
+        let list = || {
+            let lane = LaneNumber(number);
+            examine_frames(&pmem, &kernels, &mut scratch, examination, lane, each)
+        };
+        let listed = catch_unwind(AssertUnwindSafe(list));
+        let Ok(listed) = listed else { return Err("panicked when frames were listed".into()) };
+        let is_right = strays == 0 && sequences.len() as u64 <= lane.records;
+        if !is_right || (examination.verdict.is_ok() && listed.is_err()) {
+            return Err(format!("lane {number}: {listed:?}, {strays} strays, {sequences:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether an examination foretells what opening says.
