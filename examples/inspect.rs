@@ -5,8 +5,8 @@
 //! cargo run --example inspect -- FILE [frames]
 //! ```
 //!
-//! `FILE` is the journal's memory. With `frames` it lists every block of every record. It ends with what an open would say, and with an exit code that
-//! is not zero where an open would refuse it.
+//! `FILE` is the journal's memory. With `frames` it lists every block of every record. It ends with
+//! what an open would say, and with an exit code that is not zero where an open would refuse it.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 

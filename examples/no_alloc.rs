@@ -13,8 +13,8 @@ mod device {
     use firmware::drivers::{Card, Fram};
     use full_block::FullBlock;
     use journal_core::{
-        Batched, BlockSize, Entry, Geometry, Journal, JournalMemory, LaneSlot, Needs, NoHook, Node,
-        On, OpenError, PortableKernels, Protocol,
+        Batched, BlockSize, Entry, Geometry, Journal, JournalMemory, LaneMemory, Needs, NoHook,
+        Node, On, OpenError, PortableKernels, Protocol,
     };
 
     pub(super) const BLOCK: BlockSize = BlockSize::new(512).unwrap();
@@ -48,7 +48,7 @@ mod device {
 
     /// All the memory that the journal works in. Nothing in it needs to survive anything.
     pub(super) struct Ram<'f> {
-        lanes: [LaneSlot<Fram<'f>>; NEEDS.lanes],
+        lanes: [LaneMemory<Fram<'f>>; NEEDS.lanes],
         entries: [Entry; NEEDS.entries],
         nodes: [Node; NEEDS.nodes],
         batch: [Batched; BATCH_BLOCKS],
@@ -61,7 +61,7 @@ mod device {
         /// `const`, so that it can be what a `static` begins with.
         pub(super) const fn new() -> Self {
             Self {
-                lanes: [const { LaneSlot::EMPTY }; NEEDS.lanes],
+                lanes: [const { LaneMemory::EMPTY }; NEEDS.lanes],
                 entries: [Entry::EMPTY; NEEDS.entries],
                 nodes: [Node::EMPTY; NEEDS.nodes],
                 batch: [Batched::EMPTY; BATCH_BLOCKS],

@@ -12,7 +12,7 @@ use full_block::FullBlock;
 use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened};
 use journal_core::policy::Policy;
 use journal_core::{
-    BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneSlot, Needs,
+    BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneMemory, Needs,
     PmemShare, PmemSplit, Recovery, SlotState,
 };
 use pmem_sys::{FarFence, NativeKernels, StoreLock};
@@ -154,7 +154,7 @@ where
         let plan = options.plan_of(*found.geometry())?;
         let geometry = plan.geometry;
         let needs = Needs::of(&geometry, 1);
-        let mut slots: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut of_lanes: Vec<_> = (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect();
         let mut front = vec![0; needs.front_bytes];
         let mut block = vec![0; needs.blocks_bytes];
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
@@ -163,7 +163,7 @@ where
         let mut shares = Unshared(indexes.map(|index| Share::new(index, cached, pins)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let memory = OpenMemory {
-            lanes: &mut slots,
+            lanes: &mut of_lanes,
             front: &mut front,
             block: &mut block,
             slots: &mut states,
@@ -181,7 +181,7 @@ where
         let Opened { common, home, recovery } = opened;
         shares.leave_room(plan.share_frames);
         // 3. Each part goes behind a lock of its own.
-        let lanes = slots.iter_mut().filter_map(LaneSlot::take);
+        let lanes = of_lanes.iter_mut().filter_map(LaneMemory::take);
         let mut states = states.chunks((geometry.lane_places() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.
         let far = FarFence::register();

@@ -169,7 +169,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         if few.is_some() {
             return Ok(few);
         }
-        if shared.folds_any(operations) {
+        if shared.ends_any_chain(operations) {
             drop(seat);
             return self.commit_staged(operations, durability);
         }

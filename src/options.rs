@@ -22,17 +22,17 @@ const LANE_BLOCKS_MIN: u64 = 64;
 /// The most shares of the index; a power of two. Each share is two cache lines. The more shares
 /// there are, the less often their lines are in the near caches.
 pub(crate) const SHARES_MAX: usize = 128;
-/// The share of the span that goes to slots where a policy wants some, in 256ths.
-const SLOT_SHARE: u8 = 192;
+/// The fraction of the span that goes to slots where a policy wants some, in 256ths.
+const SLOT_FRACTION: u8 = 192;
 /// Blocks of the disk-side log, where a policy wants one: as many as the journals on a disk have
 /// that it replaces, which are some 128 MiB long.
 const LOG_BLOCKS: u64 = 1 << 15;
 /// Segments of a lane in it, at least.
 const LOG_SEGMENTS: u64 = 16;
 /// What part of the span their entries take at most.
-const LOG_SHARE: u64 = 16;
+const LOG_PART: u64 = 16;
 /// What part of the disk the log takes at most, where the caller does not say how large it is.
-const LOG_DISK_SHARE: u64 = 4;
+const LOG_DISK_PART: u64 = 4;
 /// Bytes of the cache, for policies that read what they overwrite.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -40,7 +40,7 @@ const CACHE_BYTES: usize = 16 << 20;
 const BATCH_BLOCKS: usize = 256;
 
 /// The part of the span that the shield takes.
-const SHIELD_SHARE: u64 = 32;
+const SHIELD_PART: u64 = 32;
 /// Runs of neighbours that each share of the cache has room for at least, if there are several
 /// shares.
 const CACHED_RUNS: usize = 4;
@@ -73,7 +73,7 @@ pub(crate) struct Settings {
     pub(crate) lanes: Option<u16>,
     pub(crate) lane_bytes: Option<u64>,
     pub(crate) lane_slots: Option<u32>,
-    pub(crate) slot_share: Option<u8>,
+    pub(crate) slot_fraction: Option<u8>,
     pub(crate) lane_log_blocks: Option<u32>,
     disk_log: bool,
     pub(crate) segment_blocks: u32,
@@ -109,7 +109,7 @@ impl Options {
                 lanes: None,
                 lane_bytes: None,
                 lane_slots: None,
-                slot_share: None,
+                slot_fraction: None,
                 lane_log_blocks: None,
                 disk_log: false,
                 segment_blocks: 64,
@@ -198,7 +198,7 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Format: the share of the span that goes to slots, in 256ths; the lanes take the rest. By
+    /// Format: the fraction of the span that goes to slots, in 256ths; the lanes take the rest. By
     /// default three quarters for a policy that [uses slots](Policy::wants_slots), and nothing for
     /// one that does not. The smaller the lanes, the smaller the largest transaction.
     ///
@@ -211,12 +211,12 @@ impl<L, H> Options<L, H> {
     /// # Ok::<(), nvm_journal::OptionsError>(())
     /// ```
     #[must_use]
-    pub const fn slot_share(mut self, share: u8) -> Self {
-        self.settings.slot_share = Some(share);
+    pub const fn slot_fraction(mut self, fraction: u8) -> Self {
+        self.settings.slot_fraction = Some(fraction);
         self
     }
 
-    /// Format: how many slots each lane has, whatever share of the span that is. Zero: none.
+    /// Format: how many slots each lane has, whatever fraction of the span that is. Zero: none.
     #[must_use]
     pub const fn lane_slots(mut self, slots: u32) -> Self {
         self.settings.lane_slots = Some(slots);
@@ -427,7 +427,7 @@ impl<L, H> Options<L, H> {
         self
     }
 
-    /// Open: from which share of a lane's ring, slots or disk-side log on room is made. It is
+    /// Open: from which fraction of a lane's ring, slots or disk-side log on room is made. It is
     /// reclaimed in the memory at the first threshold, and blocks are written home at the second,
     /// where reclaiming was not enough. A threshold of 255 waits until nothing is left. By default
     /// as the [policy](Policy::thresholds) wishes.
@@ -529,7 +529,7 @@ impl Settings {
 
 /// How many blocks go through the shield in one batch, by default.
 fn shield_blocks(span_bytes: u64, block_size: BlockSize) -> u32 {
-    let blocks = span_bytes / SHIELD_SHARE / block_size.bytes() as u64;
+    let blocks = span_bytes / SHIELD_PART / block_size.bytes() as u64;
     u32::try_from(blocks).unwrap_or(u32::MAX).clamp(16, 1024)
 }
 
@@ -619,13 +619,13 @@ impl<L: Policy, H> Options<L, H> {
         if let Some(slots) = self.settings.lane_slots {
             return slots;
         }
-        let default = if self.policy.wants_slots() { SLOT_SHARE } else { 0 };
-        let share = self.settings.slot_share.unwrap_or(default);
-        let bytes = (u128::from(per_lane) * u128::from(share) / 256) as u64;
+        let default = if self.policy.wants_slots() { SLOT_FRACTION } else { 0 };
+        let fraction = self.settings.slot_fraction.unwrap_or(default);
+        let bytes = (u128::from(per_lane) * u128::from(fraction) / 256) as u64;
         // Where the caller has not said how much the slots get, they get what the ring leaves.
         let least = geometry.record_bytes_one_block().next_multiple_of(LINE_BYTES as u64);
         let ring = self.settings.lane_bytes.unwrap_or(least);
-        let left = match self.settings.slot_share {
+        let left = match self.settings.slot_fraction {
             None => per_lane.saturating_sub(ring).saturating_sub(LINE_BYTES as u64),
             Some(_) => u64::MAX,
         };
@@ -647,8 +647,8 @@ impl<L: Policy, H> Options<L, H> {
             return Err(OptionsError::NoShield);
         }
         let log_blocks = plan.geometry.log_blocks();
-        if self.settings.lane_log_blocks.is_none() && log_blocks > device_blocks / LOG_DISK_SHARE {
-            let of_lane = device_blocks / LOG_DISK_SHARE / u64::from(plan.geometry.lanes);
+        if self.settings.lane_log_blocks.is_none() && log_blocks > device_blocks / LOG_DISK_PART {
+            let of_lane = device_blocks / LOG_DISK_PART / u64::from(plan.geometry.lanes);
             let segment = u64::from(self.settings.segment_blocks.max(1));
             let blocks = u32::try_from(of_lane / segment * segment).unwrap_or(0);
             return self.plan_with_log(span_bytes, block_size, Some(blocks));
@@ -663,7 +663,7 @@ impl<L: Policy, H> Options<L, H> {
     /// for slots and for entries.
     fn log_blocks_in(&self, per_lane: u64, lanes: u16) -> u32 {
         let segment = u64::from(self.settings.segment_blocks.max(1));
-        let entries = per_lane / LOG_SHARE / size_of::<SlotEntry>() as u64;
+        let entries = per_lane / LOG_PART / size_of::<SlotEntry>() as u64;
         let has_log = self.settings.disk_log && self.policy.wants_log();
         let all = (LOG_BLOCKS / u64::from(lanes) / segment).max(LOG_SEGMENTS);
         let segments = if has_log { all } else { 0 };

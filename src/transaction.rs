@@ -1,4 +1,9 @@
 //! A transaction under way.
+//!
+//! 1. A call takes its block: `take` locks it, and reserves what its frame takes
+//!    (`engine/reserve.rs`).
+//! 2. The new content waits in the seat (`staging/staged.rs`).
+//! 3. `end` commits what is staged (`engine/commit.rs`).
 
 use core::fmt;
 use core::time::Duration;

@@ -9,7 +9,7 @@
 use arbitrary::Arbitrary;
 use journal_core::BlockSize;
 use lab::trace::writer::TraceWriter;
-use lab::trace::{self, Header, State, Trace, TraceError, Transaction, frame};
+use lab::trace::{self, Header, State, Trace, TraceError, Transaction, envelope};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -64,7 +64,7 @@ fn written(whole: &Whole) -> Vec<u8> {
 /// How many transactions, and writes, there are before the last record: what the reader found when
 /// it missed that one.
 fn counts(content: &[u8]) -> (u64, u64) {
-    let file = frame::pack(content);
+    let file = envelope::pack(content);
     let Ok(mut trace) = Trace::open(&file[..]) else { return (0, 0) };
     let (mut transactions, mut writes) = (0, 0);
     while trace.advance() == Ok(true) {
@@ -77,7 +77,7 @@ fn counts(content: &[u8]) -> (u64, u64) {
 fuzz_target!(|input: Input<'_>| {
     let file = match input {
         Input::File(bytes) => bytes.to_vec(),
-        Input::Content { ended: false, bytes } => frame::pack(bytes),
+        Input::Content { ended: false, bytes } => envelope::pack(bytes),
         Input::Content { ended: true, bytes } => {
             let mut writer = TraceWriter::new("", BlockSize::MIN, 0);
             writer.content = bytes.to_vec();

@@ -1,15 +1,16 @@
 //! Committing: from staged operations to a durable record, beside other threads.
 //!
-//! 1. The policy decides, and the record's size is known. Nothing below can fail for lack of space.
+//! 1. The policy decides, and the record's size is known: `Common::prepare` in the core. Nothing
+//!    below can fail for lack of space.
 //! 2. Deferred records of other lanes are made durable: this transaction may depend on them. What
 //!    was reserved beyond the record's size goes back. What the policy sends to the disk is written
 //!    there, before the record that relies on it.
-//! 3. The lane is taken. The record is stored, and its frames enter the index. No reader sees them
-//!    before the lane says that they may be read.
+//! 3. The lane is taken. The record is stored (`Common::store`), and its frames enter the index
+//!    ([`Shared::tell`]). No reader sees them before the lane says that they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! Every way to commit leads through one frame, [`recording`](Shared::recording), and ends with
+//! Every way to commit leads through [`recording`](Shared::recording), and ends with
 //! [`ended`](Shared::ended). A call tries the shorter ways first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
@@ -153,7 +154,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Err(error);
             }
         }
-        let prepared = self.prepare_lent(seat)?;
+        let prepared = if seat.staged.has_loans() { self.prepare_lent(seat)? } else { None };
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {
@@ -443,6 +444,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         result
     }
 
+    /// Stores the record of a prepared transaction, and makes it durable if that is asked for.
+    /// Its blocks are locked, and what the record takes is reserved.
     pub(super) fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
@@ -485,8 +488,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(Some(committed))
     }
 
-    /// The frame around each record. It begins the record, has `store` store it, accounts for it,
-    /// and makes it durable if that is asked for. `store` returns the number of frames; the bytes
+    /// Keeps `kept` reserved bytes of the lane, and gives back the rest.
+    #[inline]
+    fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
+        if work.reserved_bytes > kept {
+            let more = work.reserved_bytes - kept;
+            self.lane(work.lane).unreserved.give(more);
+            work.reserved_bytes = kept;
+        }
+    }
+
+    /// What every record takes. It begins the record, has `store` store it, accounts for it, and
+    /// makes it durable if that is asked for. `store` returns the number of frames; the bytes
     /// of the record are taken from those in hand.
     ///
     /// The caller watches for panics.

@@ -1,6 +1,6 @@
-//! Committing what can be committed at once. For this, blocks and shares of the index are free, and
-//! what is logged depends on nothing but the operations. Then nothing is reserved except what the
-//! lane's holder has in hand, and a share is taken once.
+//! Short commits: of blocks and shares of the index that are free, where what is logged depends on
+//! nothing but the operations. Nothing is reserved except what the lane's holder has in hand, and a
+//! share is taken once.
 //!
 //! Every other commit goes the usual way ([`commit`](crate::engine::commit)), as if the short way
 //! had not been tried. A thread that finds a block taken gives back what it has.

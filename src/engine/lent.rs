@@ -93,7 +93,7 @@ impl<L, M: Machine> Shared<L, M> {
         share: &'s mut Share,
         block: BlockNumber,
     ) -> Option<&'s mut Kept> {
-        let is_whole = || share.index.is_unreadable(block) || share.is_to_fold(block);
+        let is_whole = || share.index.is_unreadable(block) || share.ends_chain_of(block);
         if !self.caches || self.gathering.has_any() || is_whole() {
             return None;
         }
@@ -165,16 +165,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.with_kept(block, |kept| kept.is_some_and(|kept| kept[at..][..bytes.len()] == *bytes))
     }
 
-    /// Prepares a staged transaction to which old images are lent. `None` where none are, or where
-    /// its loans had to end. After an error the transaction is over.
+    /// Prepares a staged transaction to which old images are lent. `None` where its loans had to
+    /// end. After an error the transaction is over.
     #[inline]
     pub(super) fn prepare_lent(
         &self,
         seat: &mut Seat<M::Disk>,
     ) -> Result<Option<Result<Prepared, CommitError>>, Error> {
-        if !seat.staged.has_loans() {
-            return Ok(None);
-        }
         let Seat { staged, work, .. } = &mut *seat;
         let prepared = staged.ready(|operations| self.prepare_on_loans(work, operations));
         if prepared.is_none() {

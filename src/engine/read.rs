@@ -1,5 +1,5 @@
-//! Reading a block's newest committed content, beside writers and a checkpoint; and keeping content
-//! for those that ask for it next.
+//! Reading a block's newest committed content, beside writers and a checkpoint. What was read is
+//! kept for the next reader.
 //!
 //! The payloads in the lanes are copied under the lock of the block's share of the index, which
 //! keeps them from being forgotten meanwhile. The device is read without any lock. If the share has
@@ -251,7 +251,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// cuts off its long chain of frames. What a cache has of it is nothing to build on.
     fn is_logged_whole(&self, block: BlockNumber) -> Result<bool, Error> {
         let share = self.share(block)?;
-        Ok(share.index.is_unreadable(block) || share.is_to_fold(block))
+        Ok(share.index.is_unreadable(block) || share.ends_chain_of(block))
     }
 
     /// Whether the policy compares images with those that are kept, and any are.
@@ -292,7 +292,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut share = self.share(block)?;
         // These two are to be logged whole: a new image ends what is wrong with the block, or cuts
         // off its long chain of frames.
-        if share.index.is_unreadable(block) || share.is_to_fold(block) {
+        if share.index.is_unreadable(block) || share.ends_chain_of(block) {
             return Ok(false);
         }
         if !self.keeps(Rule::ComparedWithCommitted) {

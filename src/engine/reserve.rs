@@ -40,12 +40,12 @@ pub(crate) enum Patching {
     AsWhole,
 }
 
-/// Operations are committed as images, to fold blocks, if these take at most the lane divided by
-/// this.
-const FOLDED_SHARE: u64 = 4;
+/// Operations are committed as images, to end chains of frames, if these take at most the lane
+/// divided by this.
+const WHOLE_PART: u64 = 4;
 
 /// What is kept of a lane is at most the lane divided by this.
-const KEPT_SHARE: u64 = 16;
+const KEPT_PART: u64 = 16;
 
 impl<L, M: Machine> Shared<L, M> {
     /// Locks the blocks of some operations, which are of one run and of this share. It locks one
@@ -152,7 +152,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
         Ok(if newest == Some(Form::Discard) {
             Patching::OnImage
-        } else if share.index.is_unreadable(block) || share.is_to_fold(block) {
+        } else if share.index.is_unreadable(block) || share.ends_chain_of(block) {
             Patching::AsWhole
         } else if self.pins {
             Patching::OnImage
@@ -168,13 +168,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a block of these operations has frames that its share of the index is short of. Not
     /// if all of the blocks' images would take much of a lane, where the patches may be few bytes.
     #[cold]
-    pub(crate) fn folds_any(&self, operations: &[Operation<'_>]) -> bool {
+    pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>]) -> bool {
         self.common.policy.logs_patches()
             && self.record_bytes_max(operations.len())
-                <= self.common.geometry.lane_bytes / FOLDED_SHARE
+                <= self.common.geometry.lane_bytes / WHOLE_PART
             && operations.iter().any(|operation| {
                 let block = operation.block();
-                self.share(block).is_ok_and(|share| share.is_to_fold(block))
+                self.share(block).is_ok_and(|share| share.ends_chain_of(block))
             })
     }
 
@@ -306,7 +306,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return 0;
         }
         let kept = self.record_bytes_max(1);
-        if geometry.lane_bytes / KEPT_SHARE < kept || needed > geometry.lane_bytes - kept {
+        if geometry.lane_bytes / KEPT_PART < kept || needed > geometry.lane_bytes - kept {
             return 0;
         }
         kept

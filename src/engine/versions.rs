@@ -1,4 +1,5 @@
-//! Versions of blocks for a policy, beside other threads.
+//! What the shared index says of a block's versions while a transaction is prepared and stored, and
+//! how its frames enter the index ([`Shared::tell`]).
 //!
 //! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
 //! and kept until it is stored.

@@ -39,7 +39,7 @@ fn what_cannot_be_is_refused_and_says_why() {
     assert!(says(Options::new().unit_bytes(100)).contains("100"));
     assert!(says(Options::new().shield_blocks(5000)).contains("5000"));
     assert!(says(Options::new().lanes(1).lane_slots(300)).contains("lanes of 0"));
-    assert!(says(Options::new().slot_share(255)).contains("lanes of"));
+    assert!(says(Options::new().slot_fraction(255)).contains("lanes of"));
     assert!(says(Options::new().lane_bytes(64 << 10).lane_slots(u32::MAX)).contains("slots"));
     assert!(says(Options::new().batch_blocks(0)).contains("batch_blocks"));
     assert!(says(Options::new().index_frames(0)).contains("index_frames"));
@@ -65,9 +65,9 @@ fn slots_take_three_quarters_where_the_policy_uses_them() {
     let some = plan(lcow().lanes(2).lane_slots(5), 1 << 20).expect("can be").geometry;
     assert_eq!(some.lane_slots, 5);
     assert!(some.lane_bytes > 480 << 10);
-    let none = plan(lcow().slot_share(0), 1 << 20).expect("can be").geometry;
+    let none = plan(lcow().slot_fraction(0), 1 << 20).expect("can be").geometry;
     assert_eq!(none.lane_slots, 0);
-    let of_whole = Options::new().slot_share(128).plan(1 << 20, BlockSize::DEFAULT);
+    let of_whole = Options::new().slot_fraction(128).plan(1 << 20, BlockSize::DEFAULT);
     assert!(
         of_whole.expect("can be").geometry.lane_slots > 0,
         "slots that are asked for are there"

@@ -1,5 +1,5 @@
-//! The memory that the shares of an index are in. Its parts are of two pieces, one for the tables
-//! and one for the frames.
+//! The memory that the shares of an index are in: one piece for the tables of all shares, and one
+//! for their frames.
 //!
 //! Frames lie side by side, in memory that is used again behind a checkpoint, and take a page now
 //! and then. A block's entry in a table may be in any page. All pages of the tables are taken

@@ -1,5 +1,5 @@
-//! Lanes and shares lent one at a time to the code that writes home; and to readers, what a frame
-//! has in its lane.
+//! Lends lanes and shares of the index, one at a time, to the code that writes home. Lends what is
+//! in the lanes to readers.
 
 use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
 use journal_core::units::{LaneNumber, SlotNumber};

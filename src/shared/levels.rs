@@ -44,9 +44,9 @@ impl Room {
         }
     }
 
-    /// What is left of it where `share` 256ths are used. 255 means all: nothing is left.
-    fn left_at(self, share: u8) -> Self {
-        let free = if share == u8::MAX { 0 } else { 256 - u64::from(share) };
+    /// What is left of it where `used` 256ths are used. 255 means all: nothing is left.
+    fn left_at(self, used: u8) -> Self {
+        let free = if used == u8::MAX { 0 } else { 256 - u64::from(used) };
         Self {
             bytes: self.bytes / 256 * free,
             // The thread in the background is asked for the last one at the latest.

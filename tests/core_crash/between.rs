@@ -98,8 +98,8 @@ fn partial_checkpoints_of_differences_make_no_state_that_never_was() {
     for batch in [1, 2] {
         let both = commit(0, &[(0, Write), (1, Write)], Durable);
         let discard = commit(1, &[(1, Discard)], Durable);
-        let begin = vec![both.clone(), write(1, 0), Step::Batch, Step::Reclaim, write(0, 1)];
-        let end = vec![write(1, 0), Step::Batch, discard, write(0, 0), Step::Reclaim, both];
+        let begin = vec![both.clone(), write(1, 0), Step::Batch, Step::LetHeadsPass, write(0, 1)];
+        let end = vec![write(1, 0), Step::Batch, discard, write(0, 0), Step::LetHeadsPass, both];
         let program = Program { batch, ..delta(2, [begin, end].concat()) };
         survives(&explorer(), &Program { overwrite: Overwrite::MayLeaveGarbage, ..program });
     }

@@ -82,7 +82,7 @@ fn ends() -> Vec<Step> {
         Step::Relog(1, false),
         Step::Checkpoint,
         Step::Batch,
-        Step::Reclaim,
+        Step::LetHeadsPass,
         Step::Sync,
         Step::Reopen,
     ]

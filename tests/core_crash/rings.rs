@@ -25,7 +25,7 @@ fn step(source: &mut Source, some: &[Edit]) -> Step {
             Step::Commit(lane, edits, if which < 12 { Durable } else { Deferred })
         }
         15..=18 => Step::Batch,
-        19 | 20 => Step::Reclaim,
+        19 | 20 => Step::LetHeadsPass,
         21 => Step::Relog(lane, false),
         22 => source.pick(&[Step::Sync, Step::Checkpoint]).clone(),
         _ => Step::Reopen,

@@ -199,7 +199,7 @@ fn an_intent_does_not_come_back_with_a_killed_process() {
 
 #[test]
 fn a_cut_keeps_what_is_not_home() {
-    let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::Reclaim];
+    let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::LetHeadsPass];
     let program = Program { batch: 1, ..Program::new(Kind::FullBlock, 1, steps) };
     needs(Rule::CutKeepsNeeded, &explorer(), &program);
 }
@@ -210,7 +210,7 @@ fn a_cut_keeps_what_is_not_home() {
 #[test]
 fn a_block_that_is_written_again_and_again_is_known_in_each_of_its_lanes() {
     let again = [write(1, 1), write(1, 0), write(0, 0), write(0, 0), write(0, 0), write_at(0, 1)];
-    let home = [Step::Batch, Step::Reclaim];
+    let home = [Step::Batch, Step::LetHeadsPass];
     for between in [None, Some(Step::Reopen)] {
         let steps = again.iter().cloned().chain(between).chain(home.iter().cloned()).collect();
         let program = Program { batch: 1, ..Program::new(Kind::Words, 2, steps) };
@@ -226,7 +226,7 @@ fn a_cut_leaves_nothing_older_than_what_it_drops() {
     for last in [None, Some(write_at(0, 1))] {
         let both = commit(0, &[(0, Write), (1, Write)], Durable);
         let steps = [both, write(1, 0), write_at(0, 0)].into_iter().chain(last);
-        let steps = steps.chain([Step::Batch, Step::Reclaim]).collect();
+        let steps = steps.chain([Step::Batch, Step::LetHeadsPass]).collect();
         let program = Program { batch: 1, ..Program::new(Kind::Words, 2, steps) };
         if let Err(failure) = explorer().explore(&program) {
             panic!("{failure}");

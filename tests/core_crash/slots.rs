@@ -221,11 +221,11 @@ fn partial_checkpoints_of_slots_make_no_state_that_never_was() {
                 write(second, 0),
                 patch,
                 Step::Batch,
-                Step::Reclaim,
+                Step::LetHeadsPass,
                 write(second, 1),
                 Step::Fold,
                 Step::Batch,
-                Step::Reclaim,
+                Step::LetHeadsPass,
                 write(first, 0),
             ];
             let program = Program { batch, ..byte_delta(2, steps) };
@@ -338,7 +338,7 @@ fn a_folded_version_stays_known_among_those_that_are_dropped() {
         commit(0, &[(3, Edit::Overwrite)], Durable),
         write(0, 3),
         write(0, 0),
-        Step::Reclaim,
+        Step::LetHeadsPass,
     ];
     let program = byte_delta(1, steps.to_vec());
     let program = Program { lane_slots: 2, batch: 1, lane_bytes: 16 * 192, ..program };

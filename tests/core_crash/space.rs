@@ -299,7 +299,7 @@ fn a_journal_that_opens_in_little_memory_brings_nothing_back() {
     open_in((&world, 6), &lanes, FullBlock, &mutator, |journal| {
         let mut report = CheckpointReport::default();
         assert_eq!(journal.checkpoint_batch(Scope::All, &mut report), Ok(true));
-        journal.reclaim(&mut report).expect("drops nothing that is needed");
+        journal.let_heads_pass(&mut report).expect("drops nothing that is needed");
         assert_eq!(report.blocks, 1);
     });
     open_in((&world, 6), &lanes, FullBlock, &mutator, |journal| {
@@ -374,7 +374,7 @@ fn write_or_make_room(
             } else {
                 let mut report = CheckpointReport::default();
                 journal.checkpoint_batch(Scope::All, &mut report).expect("writes home");
-                journal.reclaim(&mut report).expect("reclaims");
+                journal.let_heads_pass(&mut report).expect("lets heads pass");
             }
         }
         Err(error) => panic!("{error}"),

@@ -51,7 +51,7 @@ fn program(rules_off: &[Rule]) -> Program {
         commit(0, &[(3, Write)], Deferred),
         Step::Sync,
         Step::Batch,
-        Step::Reclaim,
+        Step::LetHeadsPass,
         Step::Checkpoint,
         Step::Sync,
     ];
@@ -113,7 +113,7 @@ fn refuses_everything(world: &World, journal: &mut Opened<'_, Words>) -> Result<
         journal.sync(),
         journal.checkpoint().map(drop),
         journal.checkpoint_batch(journal_core::Scope::All, &mut report).map(drop),
-        journal.reclaim(&mut report),
+        journal.let_heads_pass(&mut report),
         journal.read(BlockNumber(0), &mut [0; 64]),
         journal.read(BlockNumber(3), &mut [0; 64]),
         // A caller that asks once more is told once more.

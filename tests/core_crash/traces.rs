@@ -97,10 +97,10 @@ fn a_partial_checkpoint_makes_no_state_that_never_was() {
                 write(second, 0),
                 write_at(first, 0),
                 Step::Batch,
-                Step::Reclaim,
+                Step::LetHeadsPass,
                 write_at(second, 1),
                 Step::Batch,
-                Step::Reclaim,
+                Step::LetHeadsPass,
             ];
             let program = Program { batch, ..Program::new(Kind::Words, 2, steps) };
             let program = Program { overwrite: Overwrite::MayLeaveGarbage, ..program };
@@ -116,7 +116,7 @@ fn a_partial_checkpoint_makes_no_state_that_never_was() {
 #[test]
 fn a_block_that_is_written_again_is_not_at_home() {
     for lane in [0, 1] {
-        let steps = vec![write(0, 0), Step::Batch, write(lane, 0), Step::Reclaim];
+        let steps = vec![write(0, 0), Step::Batch, write(lane, 0), Step::LetHeadsPass];
         needs(Rule::CutKeepsNeeded, &explorer(), &Program::new(Kind::FullBlock, 2, steps));
     }
 }

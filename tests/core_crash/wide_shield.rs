@@ -6,7 +6,7 @@ use journal_core::policy::{Change, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, BlockSize, Buffers, CheckpointReport, DeviceFacts, Durability, Entry, Geometry,
-    Journal, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation, Overwrite, PortableKernels,
+    Journal, LaneMemory, Needs, NoHook, Node, On, OpenError, Operation, Overwrite, PortableKernels,
     Protocol, Rule, Scope,
 };
 use object_log::ObjectLog;
@@ -183,7 +183,7 @@ fn an_open_with_too_little_memory_for_an_intent_is_refused() {
     for bytes in [needs.front_bytes, needs.front_bytes - 1, needs.record_front_bytes] {
         let world = World::boot(image.clone(), Model::Torn8);
         let found = Found::load(world.pmem(), NoHook, &PortableKernels).expect("is a journal");
-        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect();
         let (mut front, mut block) = (vec![0; bytes], vec![0; needs.blocks_bytes]);
         let (lanes, front) = (&mut lanes[..], &mut front[..]);
         let memory = OpenMemory { lanes, front, block: &mut block, slots: &mut [] };

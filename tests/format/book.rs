@@ -4,7 +4,7 @@ use core::mem::{offset_of, size_of};
 
 use journal_core::geometry::{LANES_MAX, SHIELD_BLOCKS_MAX, SLOTS_MAX, UNIT_BYTES_MAX};
 use journal_core::record::{Form, FrameHeader, Name, RECORD_LINES_MIN, RecordHeader, RecordKind};
-use journal_core::slot::{SlotEntry, SlotFrame};
+use journal_core::slot::{NamedSlot, SlotEntry};
 use journal_core::superblock::{
     DISK_LOG, FORMAT_VERSION, KeptNote, LaneMark, MAGIC, NOTES, SLOTS, SuperblockHeader,
     TAIL_POINTER, superblock_bytes,
@@ -81,7 +81,7 @@ fn structures() -> [(&'static str, Layout); 8] {
         ),
         ("Name", fields!(Name { lane, reserved, sequence })),
         ("FrameHeader", fields!(FrameHeader { block, len, form, reserved })),
-        ("SlotFrame", fields!(SlotFrame { content, slot, reserved })),
+        ("NamedSlot", fields!(NamedSlot { content, slot, reserved })),
         ("SlotEntry", fields!(SlotEntry { block, stamp, content, check })),
     ]
 }

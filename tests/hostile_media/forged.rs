@@ -504,7 +504,7 @@ fn forge_record(ring: &mut RingMut<'_>, id: &[u8], number: u64, form: u64, slots
         }
         if is_slot {
             let payload = at + 64 + 16 * (frames + frame);
-            ring.put(payload, BOOK.slot_frame.field("slot"), (number * frames + frame) % slots);
+            ring.put(payload, BOOK.named_slot.field("slot"), (number * frames + frame) % slots);
         }
     }
     ring.seal_part(at, id, record_seed(id));

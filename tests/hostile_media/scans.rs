@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use journal_core::parts::{Found, Index, LentMemory, OpenMemory, Opened, Scanning, Unscanned};
 use journal_core::units::LaneNumber;
 use journal_core::{
-    Entry, LaneSlot, Needs, NoHook, Node, OpenError, PortableKernels, Recovery, SlotState,
+    Entry, LaneMemory, Needs, NoHook, Node, OpenError, PortableKernels, Recovery, SlotState,
 };
 use sim_disk::{Image, Model, Rng, SimPmem, World};
 
@@ -34,7 +34,7 @@ fn open(sample: &Sample, image: &Image, is_in_turn: bool) -> (Result<Recovery, O
     let opened = || {
         let found = Found::load(world.pmem(), NoHook, &PortableKernels)?;
         let needs = Needs::of(found.geometry(), 1);
-        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect();
         let mut slots = vec![SlotState::EMPTY; needs.slots];
         let (mut front, mut block) = (vec![0xA5; needs.front_bytes], vec![0; needs.blocks_bytes]);
         let memory = OpenMemory {

@@ -80,7 +80,7 @@ pub(crate) struct Program {
     pub(crate) pinned: Option<usize>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
-    /// From which share of a lane on a commit makes room at its end, if it does.
+    /// From which fraction of a lane on a commit makes room at its end, if it does.
     pub(crate) in_commits: Option<u8>,
     /// How long a step is to take.
     pub(crate) longest_stop: Duration,

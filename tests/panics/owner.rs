@@ -30,7 +30,7 @@ enum Act {
     Sync,
     Checkpoint,
     Batch,
-    Reclaim,
+    LetHeadsPass,
     Rings,
     Evict,
     CleanLog,
@@ -42,8 +42,8 @@ enum Act {
 }
 
 use Act::{
-    Batch, Checkpoint, CleanLog, Commit, Evict, Fold, Garbage, MoveToLog, Read, Reclaim, Relog,
-    Rings, Stream, Sync,
+    Batch, Checkpoint, CleanLog, Commit, Evict, Fold, Garbage, LetHeadsPass, MoveToLog, Read,
+    Relog, Rings, Stream, Sync,
 };
 
 const ACTS: [Act; 21] = [
@@ -56,7 +56,7 @@ const ACTS: [Act; 21] = [
     Sync,
     Checkpoint,
     Batch,
-    Reclaim,
+    LetHeadsPass,
     Rings,
     Evict,
     CleanLog,
@@ -150,7 +150,7 @@ fn perform(journal: &mut Opened<'_>, act: Act, truth: &Truth) -> Result<(), Jour
         Sync => journal.sync()?,
         Checkpoint => drop(journal.checkpoint()?),
         Batch => drop(journal.checkpoint_batch(Scope::All, &mut CheckpointReport::default())?),
-        Reclaim => journal.reclaim(&mut CheckpointReport::default())?,
+        LetHeadsPass => journal.let_heads_pass(&mut CheckpointReport::default())?,
         Rings => drop(journal.checkpoint_rings()?),
         Evict => drop(journal.evict()?),
         CleanLog => drop(journal.clean_log()?),
@@ -188,7 +188,7 @@ fn panic_at(logs: Logs, act: Act, at: u32) -> End {
     let label = format!("{logs:?}, {act:?}, {at}");
     on(&world, &fuse, logs, |journal| {
         let [durable, truth] = set_up(journal);
-        if act == Reclaim {
+        if act == LetHeadsPass {
             let mut report = CheckpointReport::default();
             while journal.checkpoint_batch(Scope::All, &mut report).expect("goes home") {}
         }

@@ -334,7 +334,7 @@ fn whatever_an_owner_does_no_home_is_built_on_that_was_never_synced() {
                 between(journal).expect(name);
                 let mut report = CheckpointReport::default();
                 while journal.checkpoint_batch(Scope::All, &mut report).expect("writes home") {}
-                journal.reclaim(&mut report).expect("gives back");
+                journal.let_heads_pass(&mut report).expect("gives back");
                 change(journal, BlockNumber(3))
             });
             let shows = media.always_shows(3, &expected);

@@ -25,8 +25,8 @@ use journal_core::superblock::FORMAT_VERSION;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalError, JournalMemory, LaneSlot, Needs, NoHook, Node, On, OpenError, Operation,
-    Overwrite, PortableKernels, Protocol,
+    Journal, JournalError, JournalMemory, LaneMemory, Needs, NoHook, Node, On, OpenError,
+    Operation, Overwrite, PortableKernels, Protocol,
 };
 use lab::erased::{DynHook, DynPolicy};
 use sim_disk::FaultKind::Error;
@@ -187,7 +187,7 @@ fn records_do_not_depend_on_how_much_memory_their_writer_had() {
     let image = [9; 1024];
     for (front_times, encoded_times) in [(1, 8), (8, 8)] {
         let needs = Needs::of(&geometry, 64);
-        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect();
+        let mut lanes: Vec<_> = (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect();
         let mut entries = vec![Entry::EMPTY; needs.entries];
         let mut nodes = vec![Node::EMPTY; needs.nodes];
         let mut batch = vec![Batched::EMPTY; needs.batch];

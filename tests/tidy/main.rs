@@ -96,21 +96,33 @@ const HOUSES: [House; 16] = [
             ("index", &["format", "units"]),
             ("space", &["format", "index", "order", "ports", "units"]),
             ("scan", &["format", "index", "order", "ports", "space", "units"]),
-            ("commit", &["format", "index", "order", "ports", "scan", "space", "units"]),
-            ("home", &["commit", "format", "index", "order", "ports", "scan", "space", "units"]),
+            ("commit", &["common", "format", "index", "order", "ports", "scan", "space", "units"]),
+            (
+                "home",
+                &[
+                    "commit", "common", "format", "index", "order", "ports", "scan", "space",
+                    "units",
+                ],
+            ),
             (
                 "reclaim",
-                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+                &[
+                    "commit", "common", "format", "home", "index", "order", "ports", "scan",
+                    "space", "units",
+                ],
             ),
             (
                 "open",
-                &["commit", "format", "home", "index", "order", "ports", "scan", "space", "units"],
+                &[
+                    "commit", "common", "format", "home", "index", "order", "ports", "scan",
+                    "space", "units",
+                ],
             ),
             (
                 "owner",
                 &[
-                    "commit", "format", "home", "index", "open", "order", "ports", "reclaim",
-                    "scan", "space", "units",
+                    "commit", "common", "format", "home", "index", "open", "order", "ports",
+                    "reclaim", "scan", "space", "units",
                 ],
             ),
         ],

@@ -11,7 +11,7 @@
 //! With the feature `alloc` there is an owner of that memory as well, `Buffers`. With the feature
 //! `serde`, reports, the geometry and what recovery found can be serialized.
 //!
-//! The crate is `no_std`, allocates nothing (but in `Buffers`), contains no `unsafe`, spawns
+//! The crate is `no_std`, allocates nothing (except in `Buffers`), contains no `unsafe`, spawns
 //! nothing and reads no clock. Everything it needs from outside comes through three traits, and
 //! each trait method says what a crash may do to it:
 //!
@@ -38,6 +38,7 @@
 )]
 
 mod commit;
+mod common;
 mod format;
 mod home;
 mod index;
@@ -60,7 +61,7 @@ pub mod hook {
 
 /// What lies beside slots, and what names them.
 pub mod slot {
-    pub use crate::format::slot_entry::{SlotEntry, SlotFrame};
+    pub use crate::format::slot_entry::{NamedSlot, SlotEntry};
 }
 
 /// What recovery believes before it has read a single record.
@@ -109,7 +110,7 @@ pub use scan::examine::{
 };
 pub use scan::examine_slots::{SlotSight, SlotSights, examine_slots};
 pub use scan::verdict::Recovery;
-pub use space::lane::LaneSlot;
+pub use space::lane::LaneMemory;
 pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 

@@ -60,16 +60,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.unreserve_bytes_beyond(work, 0);
     }
 
-    /// Keeps `kept` reserved bytes of the lane, and gives back the rest.
-    #[inline]
-    pub(in crate::engine) fn unreserve_bytes_beyond(&self, work: &mut Work, kept: u64) {
-        if work.reserved_bytes > kept {
-            let more = work.reserved_bytes - kept;
-            self.lane(work.lane).unreserved.give(more);
-            work.reserved_bytes = kept;
-        }
-    }
-
     /// Gives back the room in the index that is reserved for these operations, except for the
     /// blocks whose frames were placed.
     pub(in crate::engine) fn unreserve_frames<O: Operations + ?Sized>(

@@ -1,4 +1,5 @@
-//! Reading what the disk has from slots, and putting it there ([`clean`](crate::shared::cache)).
+//! Slots as a cache of the disk: reading from them, and filling them
+//! ([`clean`](crate::shared::cache)).
 
 use journal_core::parts::{InLane, share_of};
 use journal_core::policy::Policy;

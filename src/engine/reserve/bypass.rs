@@ -23,7 +23,7 @@ use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 
 /// What is kept of a lane for transactions whose data goes to the log: the lane divided by this.
-const KEPT_SHARE: u64 = 8;
+const KEPT_PART: u64 = 8;
 
 /// What a record takes in which data goes to the log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +68,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// does. So they find some while others have reserved more than they will take.
     #[inline]
     pub(crate) fn kept_to_bypass(&self) -> u64 {
-        if self.may_bypass() { self.common.geometry.lane_bytes / KEPT_SHARE } else { 0 }
+        if self.may_bypass() { self.common.geometry.lane_bytes / KEPT_PART } else { 0 }
     }
 
     /// The most bytes that such a record takes.

@@ -232,7 +232,7 @@ fn steps_free_frames_before_there_is_none() {
 
 /// One of the blocks has frames that are short. All blocks as whole images would not fit a lane.
 #[test]
-fn patches_that_fit_are_committed_whether_or_not_a_block_is_to_be_folded() {
+fn patches_that_fit_are_committed_whether_or_not_a_chain_is_to_end() {
     let nvm = Region::anonymous(1 << 20).expect("there is memory");
     let options = options().policy(ObjectLog::new().into());
     let options = options.lanes(1).lane_bytes(40 << 10).index_frames(63);
@@ -245,11 +245,11 @@ fn patches_that_fit_are_committed_whether_or_not_a_block_is_to_be_folded() {
     for _ in 0..50 {
         journal.commit(&[update(0)], Durability::Durable).expect("commits");
     }
-    assert!(shared.share(BlockNumber(0)).expect("is not poisoned").is_to_fold(BlockNumber(0)));
+    assert!(shared.share(BlockNumber(0)).expect("is not poisoned").ends_chain_of(BlockNumber(0)));
     let many: Vec<_> = (0..10).map(update).collect();
     // What is gathered keeps commits from the shortest ways.
     journal.transact_gathered(|tx| tx.write_at(BlockNumber(50), 0, &[1; 8])).expect("is gathered");
-    assert!(shared.folds_any(&many[..2]), "few fit as images");
+    assert!(shared.ends_any_chain(&many[..2]), "few fit as images");
     journal.commit(&many, Durability::Durable).expect("fits as patches");
 }
 

@@ -249,7 +249,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-            Ok(self.step()?.reclaim(common, lanes, shares, &mut scratch, report)?)
+            Ok(self.step()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
         })?;
         Ok(stays)
     }

@@ -14,7 +14,7 @@
 
 use journal_core::parts::{Goes, Movable, pick_to_move};
 use journal_core::policy::Policy;
-use journal_core::slot::SlotFrame;
+use journal_core::slot::NamedSlot;
 use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
 
@@ -102,7 +102,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let whole = self.record_bytes_max(blocks);
         // Each block has the name of its place in the log, and no image.
         let images = (blocks * self.common.block_bytes()) as u64;
-        whole - images + (blocks * size_of::<SlotFrame>()) as u64 + LINE_BYTES as u64
+        whole - images + (blocks * size_of::<NamedSlot>()) as u64 + LINE_BYTES as u64
     }
 
     /// Takes a block with room for its frame, if both are free, and reads it. A block that cannot

@@ -104,7 +104,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-            Ok(self.step()?.reclaim(common, lanes, shares, &mut scratch, &mut report)?)
+            Ok(self.step()?.let_heads_pass(common, lanes, shares, &mut scratch, &mut report)?)
         })
         .inspect_err(|error| self.fail_of(*error))?;
         if report.freed_bytes > 0 {

@@ -8,8 +8,7 @@
 //!      crash leaves: once the discard's frame is gone, patches apply to that.
 //!
 //! **Crash**: behind the discard, each block reads as zeroes as long as its frame is there. The
-//! next open takes no home block for certain, so a checkpoint writes the zeroes before that frame
-//! goes.
+//! next open trusts no home block, so a checkpoint writes the zeroes before that frame goes.
 
 use journal_core::policy::Policy;
 use journal_core::record::Form;

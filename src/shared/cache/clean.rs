@@ -6,9 +6,8 @@
 //! CL2. A reader copies from such a slot with the block's share of the index in hand. The slot gets
 //!      another content, or is given back, only after its block was forgotten with that share in
 //!      hand.
-//! CL3. Only slots are taken that are free beyond what makes the upkeep begin. As many
-//!      as are wanted are given back before a commit goes without a slot, and before an upkeep
-//!      looks for slots elsewhere.
+//! CL3. Only slots are taken that are free beyond what makes the upkeep begin. They are given back
+//!      before a commit goes without a slot, and before an upkeep looks for slots elsewhere.
 //!
 //! **Crash**: no record names the slot, so the next open takes it for free, whatever it holds.
 

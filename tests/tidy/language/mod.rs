@@ -26,12 +26,15 @@ const OPENINGS: [&str; 5] = ["The same", "They", "As many", "Both", "None"];
 
 /// Words with one meaning: what is not said, and what is said instead. A lane has a head, and a
 /// record's part a front. The log is on the disk, and all of it is the journal.
-const OTHERWISE: [(&str, &str); 5] = [
+const OTHERWISE: [(&str, &str); 8] = [
     ("log offset", "lane offset"),
     ("head of a part", "front of a part"),
     ("head of a record", "front of a part"),
     ("front of a lane", "head of a lane"),
     ("front of the lane", "head of the lane"),
+    ("share of a lane", "fraction of a lane"),
+    ("share of the slots", "fraction of the slots"),
+    ("frame of the index", "node of the index"),
 ];
 
 /// Pages that still have longer sentences, and how many. The numbers may only fall.

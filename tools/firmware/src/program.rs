@@ -6,7 +6,7 @@ use journal_core::policy::{Change, Class, Kind, Patch, Update};
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CheckpointReport, CommitError, Durability, Entry, Geometry,
-    Hook, Journal, JournalError, JournalMemory, LaneSlot, Needs, Node, On, OpenError, Operation,
+    Hook, Journal, JournalError, JournalMemory, LaneMemory, Needs, Node, On, OpenError, Operation,
     PortableKernels, Protocol, Scope, SlotState,
 };
 
@@ -65,7 +65,7 @@ impl From<JournalError> for Failure {
 }
 
 struct Memory<'a, H> {
-    lanes: [LaneSlot<Fram<'a>, H>; NEEDS.lanes],
+    lanes: [LaneMemory<Fram<'a>, H>; NEEDS.lanes],
     entries: [Entry; NEEDS.entries],
     nodes: [Node; NEEDS.nodes],
     batch: [Batched; NEEDS.batch],
@@ -78,7 +78,7 @@ struct Memory<'a, H> {
 impl<'a, H> Memory<'a, H> {
     const fn new() -> Self {
         Self {
-            lanes: [const { LaneSlot::EMPTY }; NEEDS.lanes],
+            lanes: [const { LaneMemory::EMPTY }; NEEDS.lanes],
             entries: [Entry::EMPTY; NEEDS.entries],
             nodes: [Node::EMPTY; NEEDS.nodes],
             batch: [Batched::EMPTY; NEEDS.batch],
@@ -159,7 +159,7 @@ fn first_life<H: Hook>(journal: &mut Opened<'_, '_, H>) -> Result<(), Failure> {
     journal.sync()?;
     let mut report = CheckpointReport::default();
     while journal.checkpoint_batch(Scope::All, &mut report)? {}
-    journal.reclaim(&mut report)?;
+    journal.let_heads_pass(&mut report)?;
     black_box(journal.relog(one)?);
     if report.shielded != 1 {
         return Err(Failure::Content);

@@ -12,7 +12,7 @@
 //! **Crash** before the record is durable: nothing names the slot, so it is free.
 
 use crate::commit::operation::Active;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::order::ordered::{Hook, InFlight, Pace};
 use crate::order::rule::Rule;
 use crate::ports::error::MediumError;

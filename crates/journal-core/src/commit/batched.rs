@@ -2,7 +2,7 @@
 
 use zerocopy::little_endian::{U32, U64};
 
-use crate::format::slot_entry::SlotFrame;
+use crate::format::slot_entry::NamedSlot;
 use crate::units::{BlockNumber, SlotNumber};
 
 /// Room for one block of a checkpoint's batch, or for one that a transaction writes to the
@@ -46,8 +46,8 @@ impl Batched {
     }
 
     /// What a frame says of it.
-    pub(crate) const fn named(self) -> SlotFrame {
-        SlotFrame {
+    pub(crate) const fn named(self) -> NamedSlot {
+        NamedSlot {
             content: U64::new(self.content),
             slot: U32::new(self.slot.raw()),
             reserved: U32::ZERO,

@@ -6,6 +6,6 @@ pub(crate) mod error;
 pub(crate) mod one_operation;
 pub(crate) mod operation;
 pub(crate) mod patches;
+pub(crate) mod prefetch;
 pub(crate) mod prepared;
-pub(crate) mod scheme;
 pub(crate) mod store;

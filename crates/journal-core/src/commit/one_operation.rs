@@ -1,13 +1,13 @@
 //! A transaction of one operation, by the shortest way. Only one frame is kept of it, and what is
 //! encoded stays where the policy has put it until it is stored.
 //!
-//! [`crate::commit::store`] is the way of all others, and would store the same bytes.
+//! Every other transaction goes through [`crate::commit::store`], which would store the same bytes.
 //!
 //! All of it, and what it calls in [`crate::space::part`], is inlined at any price (C2): a call
 //! spills some ten registers.
 
 use crate::commit::operation::Operation;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::front::{Extent, extent};
 use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, Name};
 use crate::index::frame::FrameAt;

@@ -1,11 +1,11 @@
 //! The operations of a transaction, and the lists that hold them.
 
-use crate::format::slot_entry::SlotFrame;
+use crate::format::slot_entry::NamedSlot;
 use crate::ports::policy::{Change, Update};
 use crate::space::part::{FrameIn, Images};
 use crate::units::{BlockNumber, SlotNumber};
 
-/// One block's share of a transaction.
+/// What a transaction does to one block.
 ///
 /// The layout has the block at one place, whichever it is.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +142,8 @@ impl Active {
         self.slot
     }
 
-    pub(crate) fn frame(&self) -> SlotFrame {
-        SlotFrame { content: self.content.into(), slot: self.slot.raw().into(), reserved: 0.into() }
+    /// What a frame says of it.
+    pub(crate) fn named(&self) -> NamedSlot {
+        NamedSlot { content: self.content.into(), slot: self.slot.raw().into(), reserved: 0.into() }
     }
 }

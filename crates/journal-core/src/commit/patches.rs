@@ -8,7 +8,7 @@
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::prepared::{Prepared, Versions};
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::front::extent;
 use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES};
 use crate::index::frame::FrameAt;

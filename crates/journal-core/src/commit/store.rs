@@ -13,10 +13,10 @@ use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
     Content, Later, Of, Places, Prepared, Scratch, Versions, discards_bytes,
 };
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::front::{Extent, extent};
 use crate::format::record::{FRAMES_PER_PART, Form};
-use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::format::slot_entry::{NAMED_SLOT_BYTES, NamedSlot};
 use crate::index::frame::{FrameAt, Full};
 use crate::order::ordered::{Hook, Ordered};
 use crate::ports::error::MediumError;
@@ -30,11 +30,11 @@ use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
 
 /// Bytes of what a frame says of a slot, as a descriptor has it.
-const SLOT_FRAME_LEN: u32 = SLOT_FRAME_BYTES as u32;
+const NAMED_SLOT_LEN: u32 = NAMED_SLOT_BYTES as u32;
 
 /// Puts what a frame says of a slot where the payload begins.
-fn put_slot(payload: &mut [u8], named: &SlotFrame) {
-    if let Some(place) = payload.get_mut(..SLOT_FRAME_BYTES) {
+fn put_slot(payload: &mut [u8], named: &NamedSlot) {
+    if let Some(place) = payload.get_mut(..NAMED_SLOT_BYTES) {
         place.copy_from_slice(named.as_bytes());
     }
 }
@@ -229,8 +229,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let update = match operation {
             Operation::Discard(_) => return Ok(Some((Form::Discard, 0, Later::Nothing))),
             Operation::Active(_, active) if versions.is_own(active.slot()) => {
-                put_slot(room, &active.frame());
-                return Ok(Some((Form::Slot, SLOT_FRAME_LEN, Later::Nothing)));
+                put_slot(room, &active.named());
+                return Ok(Some((Form::Slot, NAMED_SLOT_LEN, Later::Nothing)));
             }
             Operation::Active(block, _) => {
                 let (block, placement) = (*block, Placement::Slot);
@@ -249,7 +249,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 return in_record;
             }
             taken.log_blocks = at.saturating_add(1);
-            (Form::Log, SLOT_FRAME_LEN, Later::Logged(at))
+            (Form::Log, NAMED_SLOT_LEN, Later::Logged(at))
         };
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
@@ -281,7 +281,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     if self.logs_instead(update, free.goes) { in_log(taken) } else { in_record }
                 } else {
                     taken.slots = taken.slots.saturating_add(u32::from(is_new));
-                    (Form::Slot, SLOT_FRAME_LEN, Later::Slot { older })
+                    (Form::Slot, NAMED_SLOT_LEN, Later::Slot { older })
                 }
             }
             Placement::DiskLog if image.is_some() => in_log(taken),
@@ -551,7 +551,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                         open.add(written);
                     }
                     let content = self.kernels.crc64(self.seeds.content(slot), image).into();
-                    SlotFrame { content, slot: slot.raw().into(), reserved: 0.into() }
+                    NamedSlot { content, slot: slot.raw().into(), reserved: 0.into() }
                 }
             };
             put_slot(scratch.encoded.get_mut(at..).unwrap_or_default(), &named);

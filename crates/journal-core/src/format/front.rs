@@ -8,7 +8,7 @@ use crate::format::record::{
     CHECK_BYTES, FRAME_BYTES, Form, FrameHeader, HEADER_BYTES, NAME_BYTES, RecordHeader,
     RecordKind, STAMP_BYTES,
 };
-use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::format::slot_entry::{NAMED_SLOT_BYTES, NamedSlot};
 use crate::units::{BlockNumber, LINE_BYTES, Stamp};
 
 /// The sizes of a part.
@@ -101,7 +101,7 @@ impl<'a> Front<'a> {
                 // A copy stands for itself.
                 _ if kind == Some(RecordKind::Copy) => return None,
                 Some(Form::Encoded) if len <= block_bytes => encoded = encoded.saturating_add(len),
-                Some(Form::Slot | Form::Log) if len == SLOT_FRAME_BYTES => {
+                Some(Form::Slot | Form::Log) if len == NAMED_SLOT_BYTES => {
                     encoded = encoded.saturating_add(len);
                     has_slots = true;
                 }
@@ -164,11 +164,11 @@ impl<'a> Front<'a> {
 
 impl Frame {
     /// What a frame of [`Form::Slot`] or [`Form::Log`] says, in a front of these bytes.
-    pub(crate) fn slot(&self, front: &[u8]) -> Option<SlotFrame> {
+    pub(crate) fn slot(&self, front: &[u8]) -> Option<NamedSlot> {
         if !matches!(self.form, Form::Slot | Form::Log) {
             return None;
         }
         let start = usize::try_from(self.offset).ok()?;
-        SlotFrame::read_from_prefix(front.get(start..)?).ok().map(|(slot, _)| slot)
+        NamedSlot::read_from_prefix(front.get(start..)?).ok().map(|(slot, _)| slot)
     }
 }

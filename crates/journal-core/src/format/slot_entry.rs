@@ -1,4 +1,5 @@
-//! The two structures that name a slot: the payload of a frame, and the entry beside the slots.
+//! The two structures that name a slot, or a block of the disk-side log: the payload of a frame,
+//! and the entry beside the slots.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -10,7 +11,7 @@ use crate::units::{BlockNumber, Stamp, WORD_BYTES};
 /// What a frame says of a slot: the payload of [`Form::Slot`](crate::format::record::Form::Slot).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub struct SlotFrame {
+pub struct NamedSlot {
     /// The check of the slot's whole content, whose seed has the slot's number.
     pub content: U64,
     /// Which slot.
@@ -33,11 +34,11 @@ pub struct SlotEntry {
     pub check: U64,
 }
 
-pub(crate) const SLOT_FRAME_BYTES: usize = size_of::<SlotFrame>();
+pub(crate) const NAMED_SLOT_BYTES: usize = size_of::<NamedSlot>();
 
 pub(crate) const ENTRY_BYTES: usize = size_of::<SlotEntry>();
 
-const _: () = assert!(SLOT_FRAME_BYTES == 16 && ENTRY_BYTES == 32);
+const _: () = assert!(NAMED_SLOT_BYTES == 16 && ENTRY_BYTES == 32);
 
 /// The entry of a slot, as it was found on the medium.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 //! it go one node further each, and ask for what they come to. A matter of speed only.
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::record::Form;
 use crate::home::Lanes;
 use crate::index::Indexes;

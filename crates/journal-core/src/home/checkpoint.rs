@@ -13,7 +13,7 @@
 //! some time. After its first fence: nothing dropped is needed by anything that is left.
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::record::{Form, Note};
 use crate::home::chains::Chains;
 use crate::home::content::ContentView;
@@ -144,7 +144,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
-    pub fn reclaim<L: Policy, K: Kernels>(
+    pub fn let_heads_pass<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),

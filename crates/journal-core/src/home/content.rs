@@ -1,6 +1,6 @@
 //! The content of a block, built from its frames.
 
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::record::Form;
 use crate::home::error::JournalError;
 use crate::home::{Home, Lanes};

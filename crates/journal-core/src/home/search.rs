@@ -1,4 +1,4 @@
-//! Which blocks a checkpoint writes next.
+//! Which blocks a checkpoint writes next: [`Search::look_at`] decides it for each block.
 //!
 //! Neighbours go home together, so a batch has the lowest blocks that wait. One pass over the index
 //! finds as many of them as there is memory to note ([`Waiting`]), and batches are taken from that
@@ -6,7 +6,7 @@
 //! such memory each batch costs a pass.
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::record::Form;
 use crate::home::content::oldest_needed;
 use crate::home::report::Scope;

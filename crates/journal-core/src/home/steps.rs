@@ -5,7 +5,7 @@
 //! oldest frames, as many as one batch has, and lets the heads pass those frames.
 //!
 //! 1. The blocks of the first frames of the list are written home, where they are not. The batch
-//!    goes through the shield and ends with a sync, as that of every checkpoint.
+//!    goes through the shield and ends with a sync, like the batch of every checkpoint.
 //! 2. The cut is tried behind these frames, and shortened where it violates what a block needs. No
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
@@ -21,7 +21,7 @@
 //! **Crash**: as for a checkpoint.
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::home::checkpoint::{Batch, Snapshot};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;

@@ -23,7 +23,7 @@
 use crate::commit::batched::Batched;
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::prepared::{Content, NoVersions, Scratch, Versions};
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::record::{FRAMES_PER_PART, Form};
 use crate::home::error::JournalError;
 use crate::home::{Home, Lanes};

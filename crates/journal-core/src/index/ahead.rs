@@ -1,8 +1,8 @@
 //! Passes over an index: each line of it is asked for before it is needed.
 //!
 //! Nodes lie side by side, and entries do not. A pass that looks up the entry of each node would
-//! wait for memory each time. So it says some nodes ahead which lines it `wants`: a matter of speed
-//! only.
+//! wait for memory each time. So it names the lines that it `wants` some nodes ahead: a matter of
+//! speed only.
 
 use crate::index::frame::{FrameAt, NodeId};
 use crate::index::node::{NONE, Node};

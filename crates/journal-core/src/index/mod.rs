@@ -11,7 +11,7 @@
 //!     the later one comes first.
 //! I2. A node is in exactly one chain, or free.
 //! I3. An entry has at least one node; a block without one is at home.
-//! I4. Nodes behind those that were used since the index was empty are of no meaning, or not there.
+//! I4. A node that was not used since the index was empty means nothing, whatever it holds.
 //! I5. A frame in a ring may be missing where its block has a durable whole frame that is newer.
 //!     That one, or one between the two, must be in the missing frame's lane and behind it. So no
 //!     content is built from the missing frame, and the head of its lane passes it before it passes

@@ -3,11 +3,11 @@
 //! Guarantees: [`home`] and [`next`] name places of the table, and from any of them on `next` comes
 //! by all of them before it comes back. [`order`] numbers them in the order of `next`.
 //!
-//! Blocks of a run are side by side, in a group of places, two to a line. A caller that writes
-//! several of them, at once or one behind the other, brings the lines of one for the next. A place
-//! that is taken leads to the one that stands as far into the next group. So two runs of one group
-//! do not go through each other. Which block of a run is the first in its group is another one in
-//! each run. So callers that use every eighth block meet no more often than others.
+//! Blocks of a run are side by side, in a group of places, two to a line. So a caller that writes
+//! several of them finds the line of the next one in the caches. Where a place is taken, the search
+//! goes on at the same place of the next group, so two runs of one group do not mix. The block that
+//! comes first in its group differs from run to run. So callers that use every eighth block meet no
+//! more often than others.
 
 use crate::units::BlockNumber;
 

@@ -2,7 +2,8 @@
 //!
 //! 1. [`Found::load`] accepts the newer superblock copy. [`Found::open_by`] does the rest, and
 //!    begins by checking that policy and device suit the copy.
-//! 2. Every lane is walked ([`crate::scan::reader`]).
+//! 2. Every lane is walked ([`crate::scan::walk`]): records that are whole
+//!    ([`crate::scan::reader`]) are accepted.
 //! 3. The end of each lane is looked up in the table ([`crate::scan::decide`]).
 //! 4. The index is built from the accepted records, lanes merged by stamp. Torn slots may end lanes
 //!    earlier. Each block found is suspect at home. The table is asked again. An error up to here
@@ -18,7 +19,7 @@
 
 use core::marker::PhantomData;
 
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::geometry::{Geometry, Protocol};
 use crate::format::identity::Identity;
 use crate::format::record::RecordHeader;
@@ -35,7 +36,7 @@ use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
 use crate::scan::lanes::{Scan, Scanned, Scanning, Unscanned};
 use crate::scan::verdict::Recovery;
-use crate::space::lane::{Lane, LaneSlot};
+use crate::space::lane::{Lane, LaneMemory};
 use crate::space::part::front_bytes_max;
 use crate::space::ring::Ring;
 use crate::space::slot_state::SlotState;
@@ -69,7 +70,7 @@ pub struct Found<P, H> {
 #[derive(Debug)]
 pub struct OpenMemory<'m, P, H> {
     /// One for each lane.
-    pub lanes: &'m mut [LaneSlot<P, H>],
+    pub lanes: &'m mut [LaneMemory<P, H>],
     /// Holds a front.
     pub front: &'m mut [u8],
     /// Holds a block, or more.
@@ -267,7 +268,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         }
         let identity =
             Identity { epoch: superblock.epoch(), generation: superblock.generation(), ..identity };
-        for lane in memory.lanes.iter_mut().filter_map(|slot| slot.0.as_mut()) {
+        for lane in memory.lanes.iter_mut().filter_map(|lane| lane.0.as_mut()) {
             lane.identity = identity;
         }
         Ok(Opened {
@@ -280,7 +281,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
 
 /// An open under way.
 pub(crate) struct Opening<'a, P, H, K> {
-    pub(super) lanes: &'a mut [LaneSlot<P, H>],
+    pub(super) lanes: &'a mut [LaneMemory<P, H>],
     pub(super) states: &'a mut [SlotState],
     pub(super) scanned: Scanned,
     pub(super) geometry: &'a Geometry,
@@ -292,7 +293,7 @@ pub(crate) struct Opening<'a, P, H, K> {
 impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
-        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        let mut lanes = self.lanes.iter().filter_map(|lane| lane.0.as_ref());
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
     }
 
@@ -364,7 +365,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         for more in more.into_iter().flatten() {
             found = found.and(more);
         }
-        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        let lanes = self.lanes.iter_mut().filter_map(|lane| lane.0.as_mut());
         for (lane, walked) in lanes.zip(self.scanned.walked.iter().flatten()) {
             let len = walked.tail.saturating_sub(walked.found_from);
             if len > 0 {
@@ -391,7 +392,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let found = if self.keeps(Rule::StampFloor) { evidence.stamp } else { Stamp(0) };
         let stamp = found.max(superblock.stamp_floor());
         superblock.header.stamp_floor = stamp.raw().into();
-        let lanes = self.lanes.iter_mut().filter_map(|slot| slot.0.as_mut());
+        let lanes = self.lanes.iter_mut().filter_map(|lane| lane.0.as_mut());
         for ((lane, walked), mark) in
             lanes.zip(self.scanned.walked.iter().flatten()).zip(superblock.marks_mut())
         {
@@ -481,7 +482,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     superblock: &Superblock,
     geometry: &Geometry,
     identity: Identity,
-    slots: &mut [LaneSlot<P, H>],
+    of_lanes: &mut [LaneMemory<P, H>],
 ) -> Result<(), OpenError> {
     let rings = geometry.lane_bytes.saturating_mul(geometry.lanes.into());
     let entries = geometry.entries_bytes().saturating_mul(geometry.lanes.into());
@@ -489,16 +490,16 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
     let (mut entries, mut data) = rest.split_at(Offset(entries))?;
     let (mut tails, mut rings) = (tails, rings);
     let marks = superblock.marks().iter().map(crate::space::superblocks::LaneStart::from);
-    for ((number, start), slot) in (0..geometry.lanes).zip(marks).zip(slots) {
+    for ((number, start), of_lane) in (0..geometry.lanes).zip(marks).zip(of_lanes) {
         let (region, behind) = rings.split_at(Offset(geometry.lane_bytes))?;
         rings = behind;
-        let (of_lane, behind) = entries.split_at(Offset(geometry.entries_bytes()))?;
+        let (lane_entries, behind) = entries.split_at(Offset(geometry.entries_bytes()))?;
         entries = behind;
         let (slots, behind) = data.split_at(Offset(geometry.slots_bytes()))?;
         data = behind;
         let number = LaneNumber(number);
         let slots = (geometry.lane_places() > 0).then(|| {
-            let entries = Ordered::with_hook(of_lane, hook.clone());
+            let entries = Ordered::with_hook(lane_entries, hook.clone());
             Slots::new(entries, Ordered::with_hook(slots, hook.clone()), number, geometry)
         });
         let mut tail_word = None;
@@ -514,7 +515,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         let (head, sequence) = (start.head, start.head_sequence);
         let stamp = superblock.stamp_floor();
         let lane = Lane::new(ring, identity, number, head, sequence, stamp);
-        *slot = LaneSlot(Some(lane.with(tail_word, slots)));
+        *of_lane = LaneMemory(Some(lane.with(tail_word, slots)));
     }
     Ok(())
 }

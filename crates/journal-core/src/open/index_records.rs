@@ -173,7 +173,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     }
 
     fn stamp_at(&mut self, number: usize, position: u64) -> Result<Stamp, OpenError> {
-        let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
+        let lane = self.lanes.get(number).and_then(|lane| lane.0.as_ref());
         let Some(lane) = lane else { return Ok(Stamp(u64::MAX)) };
         let reader = reader!(self, lane);
         let header = reader.placed_at(position);
@@ -192,7 +192,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         pass: Pass,
         frames: &mut usize,
     ) -> Result<u64, OpenError> {
-        let lane = self.lanes.get(number).and_then(|slot| slot.0.as_ref());
+        let lane = self.lanes.get(number).and_then(|lane| lane.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
         // A copy is made of the newest, so that nothing lies above it yet. One that is not was
         // forged, and looking for its place could take a pass over the chain for each of them.

@@ -19,7 +19,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         known: Option<(Stamp, Note)>,
     ) -> Result<Option<(Stamp, Note)>, OpenError> {
         let mut newest = known;
-        let lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        let lanes = self.lanes.iter().filter_map(|lane| lane.0.as_ref());
         for (lane, (start, walked)) in lanes.zip(self.scanned.lanes()) {
             let reader = Reader {
                 ring: lane.ring(),

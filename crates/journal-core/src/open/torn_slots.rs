@@ -1,10 +1,10 @@
 //! Which versions count where slots may be torn, and what becomes of slots at an opening.
 //!
 //! A record names slots that were under way together with it, so a crash may leave it whole and
-//! them torn. Looked at are the slots that blocks' newest content is built from: their newest whole
-//! placements, whatever changes lie on top. Where one is not what its record says, the record's
-//! lane ends before it (R10 of [`crate::scan::decide`]), and what that uncovers is decided anew. A
-//! record that is known durable is never dropped so: a mismatch there is rot (R11).
+//! them torn. An open looks at the slots that blocks' newest content is built from: their newest
+//! whole placements, whatever changes lie on top. Where one is not what its record says, the lane
+//! of the record ends before it (R10 of [`crate::scan::decide`]), and what that uncovers is decided
+//! anew. A record that is known durable is never dropped so: a mismatch there is rot (R11).
 //!
 //! Dropping records only ever uncovers older ones, so the order in which it is done does not
 //! matter. Each slot is read once; how often the frames are gone through is bounded.
@@ -25,7 +25,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::scan::error::OpenError;
 use crate::scan::lanes::Scanned;
-use crate::space::lane::LaneSlot;
+use crate::space::lane::LaneMemory;
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, SlotNumber, Stamp};
@@ -38,7 +38,7 @@ const ROUNDS_MAX: u32 = 1 << 10;
 
 /// The slots of all lanes, while a journal is opened.
 pub(crate) struct AllSlots<'a, P, H> {
-    pub(crate) lanes: &'a mut [LaneSlot<P, H>],
+    pub(crate) lanes: &'a mut [LaneMemory<P, H>],
     /// The states of the first lane's slots, then those of the second one's, and so on.
     pub(crate) states: &'a mut [SlotState],
     pub(crate) geometry: &'a Geometry,
@@ -46,7 +46,7 @@ pub(crate) struct AllSlots<'a, P, H> {
 
 impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     fn keeps(&self, rule: Rule) -> bool {
-        let mut lanes = self.lanes.iter().filter_map(|slot| slot.0.as_ref());
+        let mut lanes = self.lanes.iter().filter_map(|lane| lane.0.as_ref());
         lanes.next().is_none_or(|lane| lane.ring().keeps(rule))
     }
 
@@ -54,8 +54,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
         let each = usize::try_from(self.geometry.lane_places()).unwrap_or(usize::MAX);
         let start = each.saturating_mul(lane.raw().into());
         let states = self.states.get_mut(start..start.saturating_add(each))?;
-        let slot = self.lanes.get_mut(usize::from(lane.raw()))?;
-        Some((slot.0.as_mut()?.slots_mut()?, states))
+        let lane = self.lanes.get_mut(usize::from(lane.raw()))?;
+        Some((lane.0.as_mut()?.slots_mut()?, states))
     }
 
     /// Lists the entries of a lane in the order of their stamps; returns how many there are.

@@ -1,4 +1,4 @@
-//! Memory to read from, with any owner.
+//! What a scan reads: a region, whether or not its holder may also write it.
 
 use crate::order::ordered::{Hook, Ordered};
 use crate::order::rule::Rule;
@@ -21,7 +21,7 @@ impl<P: Pmem, H: Hook> Source for Ordered<P, H> {
 
     #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        Self::bytes(self, at, len)
+        self.pmem().bytes(at, len)
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {

@@ -12,13 +12,13 @@ use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
 use crate::order::ordered::NoHook;
 use crate::owner::memory::{JournalMemory, Needs};
-use crate::space::lane::LaneSlot;
+use crate::space::lane::LaneMemory;
 use crate::space::slot_state::SlotState;
 
 /// Owns what [`JournalMemory`] borrows.
 #[derive(Debug)]
 pub struct Buffers<P, H = NoHook> {
-    lanes: Vec<LaneSlot<P, H>>,
+    lanes: Vec<LaneMemory<P, H>>,
     entries: Vec<Entry>,
     nodes: Vec<Node>,
     batch: Vec<Batched>,
@@ -36,7 +36,7 @@ impl<P, H> Buffers<P, H> {
         let needs = Needs::of(geometry, frames);
         let batch_blocks = batch_blocks.max(needs.batch);
         Self {
-            lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
+            lanes: (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect(),
             entries: vec![Entry::EMPTY; needs.entries],
             nodes: vec![Node::EMPTY; needs.nodes],
             batch: vec![Batched::EMPTY; batch_blocks],

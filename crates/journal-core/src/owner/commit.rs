@@ -4,7 +4,7 @@
 
 use crate::commit::error::CommitError;
 use crate::commit::operation::Operation;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::home::error::JournalError;
 use crate::order::rule::Rule;
 use crate::owner::journal::{Committed, Durability, Journal};

@@ -19,7 +19,7 @@ use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::Operation;
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::geometry::Geometry;
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
@@ -496,7 +496,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     pub fn checkpoint(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
         let stays = self.write_all_home(Scope::All, &mut report)?;
-        self.reclaim(&mut report)?;
+        self.let_heads_pass(&mut report)?;
         stays.map_or(Ok(report), Err)
     }
 
@@ -529,7 +529,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             ..CheckpointReport::default()
         };
         let stays = self.write_all_home(Scope::Rings, &mut report)?;
-        self.reclaim(&mut report)?;
+        self.let_heads_pass(&mut report)?;
         stays.map_or(Ok(report), Err)
     }
 
@@ -540,7 +540,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     pub fn evict(&mut self) -> Result<CheckpointReport, JournalError> {
         let mut report = CheckpointReport::default();
         self.checkpoint_batch(Scope::OldestInSlots, &mut report)?;
-        self.reclaim(&mut report)?;
+        self.let_heads_pass(&mut report)?;
         Ok(report)
     }
 
@@ -561,12 +561,12 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             let Some(segment) = segment else { continue };
             stays = stays.or(self.write_all_home(segment, &mut report)?);
         }
-        self.reclaim(&mut report)?;
+        self.let_heads_pass(&mut report)?;
         stays.map_or(Ok(report), Err)
     }
 
     /// Writes one batch of blocks home. Commits may come between batches, and between the last one
-    /// and [`reclaim`](Self::reclaim). Returns whether there was anything to write.
+    /// and [`let_heads_pass`](Self::let_heads_pass). Returns whether there was anything to write.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
@@ -610,9 +610,9 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).
-    pub fn reclaim(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
+    pub fn let_heads_pass(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
         self.at_home(|home, common, lanes, index, scratch| {
-            home.reclaim(common, lanes, index, scratch, report)
+            home.let_heads_pass(common, lanes, index, scratch, report)
         })
     }
 

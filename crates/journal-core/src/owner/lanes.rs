@@ -10,7 +10,7 @@ use crate::index::{Index, IndexMemory};
 use crate::order::ordered::Hook;
 use crate::ports::error::MediumError;
 use crate::ports::pmem::Pmem;
-use crate::space::lane::{InLane, Lane, LaneSlot};
+use crate::space::lane::{InLane, Lane, LaneMemory};
 use crate::space::slot_state::SlotState;
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber};
 
@@ -75,14 +75,14 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
 /// The lanes of a journal with one owner, and the states of all their slots.
 #[derive(Debug)]
 pub(crate) struct OwnLanes<'a, P, H> {
-    pub(crate) lanes: &'a mut [LaneSlot<P, H>],
+    pub(crate) lanes: &'a mut [LaneMemory<P, H>],
     pub(crate) states: &'a mut [SlotState],
 }
 
 impl<P, H> OwnLanes<'_, P, H> {
     pub(crate) fn lane(&self, lane: LaneNumber) -> &Lane<P, H> {
         match self.lanes.get(usize::from(lane.raw())) {
-            Some(LaneSlot(Some(lane))) => lane,
+            Some(LaneMemory(Some(lane))) => lane,
             _ => unreachable!("an open journal has all its lanes"),
         }
     }
@@ -115,9 +115,9 @@ impl<P: Pmem, H: Hook> Lanes<P, H> for OwnLanes<'_, P, H> {
 }
 
 /// A lane of an open journal, leaving the rest of it free to be borrowed.
-pub(crate) fn lane_of<P, H>(lanes: &mut [LaneSlot<P, H>], lane: LaneNumber) -> &mut Lane<P, H> {
+pub(crate) fn lane_of<P, H>(lanes: &mut [LaneMemory<P, H>], lane: LaneNumber) -> &mut Lane<P, H> {
     match lanes.get_mut(usize::from(lane.raw())) {
-        Some(LaneSlot(Some(lane))) => lane,
+        Some(LaneMemory(Some(lane))) => lane,
         _ => unreachable!("an open journal has all its lanes"),
     }
 }

@@ -1,12 +1,12 @@
 //! The memory that a journal works in: plain slices, given by the caller.
 //!
-//! How much of each, [`Needs::of`] says; more is better only for entries and nodes.
+//! [`Needs::of`] says how much of each. More helps only for entries and nodes.
 
 use crate::commit::batched::Batched;
 use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
 use crate::order::ordered::NoHook;
-use crate::space::lane::LaneSlot;
+use crate::space::lane::LaneMemory;
 use crate::space::part::{ENCODED_BLOCKS, front_bytes_max, record_front_bytes_max};
 use crate::space::slot_state::SlotState;
 
@@ -14,7 +14,7 @@ use crate::space::slot_state::SlotState;
 #[derive(Debug)]
 pub struct JournalMemory<'m, P, H = NoHook> {
     /// One for each lane.
-    pub lanes: &'m mut [LaneSlot<P, H>],
+    pub lanes: &'m mut [LaneMemory<P, H>],
     /// One for each block that is not home, and a third more to keep searches short.
     pub entries: &'m mut [Entry],
     /// One for each frame in the lanes.

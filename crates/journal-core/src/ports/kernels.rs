@@ -1,8 +1,8 @@
 //! Checksums over on-media bytes.
 //!
 //! [`Kernels::crc64`] (CRC-64/NVME) guards everything: with 32 bits, one torn record in four
-//! thousand million would be taken for whole. Headers of records have a place for the lower half
-//! of one.
+//! thousand million would be taken for whole. The header of a record has room for the lower
+//! half of one.
 //!
 //! [`Kernels`] also finds [the words in which two images differ](Kernels::changed_words), for
 //! policies that log differences.

@@ -11,9 +11,9 @@
 //! 3. [`Policy::place`] and [`Policy::apply`] are deterministic and read nothing but their
 //!    arguments: no clock, no I/O, no state.
 //! 4. Payloads may meet an image that already has them. Let consecutive updates lead from image to
-//!    image, v0 to vn. Applied in order to any image vk, the payloads from any one on that begins
-//!    at vk or earlier give vn. (The frames that a crash leaves behind may be older than the home
-//!    of a block. So may those that a checkpoint leaves which frees only some lanes.) Runs of bytes
+//!    image, v0 to vn. Take any image vk, and any payload that begins at vk or earlier. That one
+//!    and all later ones, applied to vk in order, give vn. (A crash may leave frames that are older
+//!    than the home of their block. So may a checkpoint that frees only some lanes.) Runs of bytes
 //!    and whole objects keep that. A difference to the old image keeps it only if it says which
 //!    images it lies between, and leaves others as they are. [`Policy::check`] must then also
 //!    refuse what it does not lead to.
@@ -280,13 +280,13 @@ impl fmt::Display for ApplyError {
 
 impl core::error::Error for ApplyError {}
 
-/// When a policy wants space reclaimed. Shares are in 256ths of the ring or the slots.
+/// When a policy wants space reclaimed: fractions, in 256ths, of the ring or the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Thresholds {
-    /// Reclaim inside the memory from this share on.
+    /// Reclaim inside the memory from this fraction on.
     pub reclaim_at: u8,
-    /// Write home from this share on, when reclaiming did not get below it.
+    /// Write home from this fraction on, when reclaiming did not get below it.
     pub checkpoint_at: u8,
 }
 

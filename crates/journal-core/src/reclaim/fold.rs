@@ -9,14 +9,14 @@
 //! 2. The entry of a version that has a durable whole successor is voided first, by one word, and
 //!    all of them fenced. Its slot is free then: whatever frames still name it are older.
 //! 3. The entry of a block's newest whole version is voided when three things hold. The block is
-//!    home, its older entries are void, and no older frame of it is in a ring. Before the slot is
-//!    free come a fence, and the superblock that drops what is left of the block.
+//!    home, its older entries are void, and no older frame of it is in a ring. The slot is free
+//!    after a fence, and after the superblock that drops what is left of the block.
 //!
 //! **Crash** anywhere: entry and frame say the same, or one of them is not there. A torn entry is
 //! covered by its frame, which is still in the ring.
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::home::checkpoint::Snapshot;
 use crate::home::error::JournalError;
 use crate::home::oldest::Listed;
@@ -209,12 +209,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let snapshot = self.snapshot(common, lanes, true)?;
         let all = (&snapshot.bounds, InPlaces::ALL);
         self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
-        let mut reclaimed = CheckpointReport::default();
+        let mut passed = CheckpointReport::default();
         let cut = self.cut(indexes, &snapshot.bounds);
-        self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut reclaimed)?;
-        report.freed_bytes = reclaimed.freed_bytes;
-        report.freed_slots = reclaimed.freed_slots;
-        let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
+        self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut passed)?;
+        report.freed_bytes = passed.freed_bytes;
+        report.freed_slots = passed.freed_slots;
+        let superblocks = if passed.freed_bytes > 0 { 2 } else { 0 };
         report.fences = report.fences.saturating_add(superblocks);
         Ok(report)
     }

@@ -4,9 +4,9 @@
 //! once and then rests pins everything behind it, however often that was overwritten since. Its
 //! content is *copied* to the lane's tail instead of home, and the head passes it.
 //!
-//! 1. From the head on, record by record: what would have to be copied for the head to pass it, and
-//!    what that would free. The stretch with the greatest gain is taken; where nothing gains
-//!    anything, that is all.
+//! 1. From the head on, record by record, it works out what would have to be copied for the head to
+//!    pass, and what that would free. It takes the stretch that gains most, and ends where none
+//!    does.
 //! 2. Everything that can be read is made durable: only durable content is copied.
 //! 3. One copy record at the tail; one fence.
 //! 4. The heads advance as they do after a checkpoint.
@@ -26,14 +26,14 @@
 use zerocopy::IntoBytes as _;
 
 use crate::commit::batched::Batched;
-use crate::commit::scheme::Common;
+use crate::common::Common;
 use crate::format::front::{Extent, Front, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
     FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HeaderFields, RecordHeader, RecordKind,
     STAMP_BYTES, evidence_check,
 };
-use crate::format::slot_entry::SLOT_FRAME_BYTES;
+use crate::format::slot_entry::NAMED_SLOT_BYTES;
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::report::CheckpointReport;
@@ -60,7 +60,7 @@ crate::sites! {
     }
 }
 
-/// The most that one call copies, as a share of the ring.
+/// The most that one call copies, as a part of the ring.
 const SHARE_OF_RING: u64 = 4;
 
 /// What a re-logging did.
@@ -281,10 +281,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let fences = if copies > 0 { fences } else { 0 };
             report.fences = report.fences.saturating_add(fences);
         }
-        let mut reclaimed = CheckpointReport::default();
-        self.reclaim(common, lanes, indexes, scratch, &mut reclaimed)?;
-        report.freed_bytes = reclaimed.freed_bytes;
-        let superblocks = if reclaimed.freed_bytes > 0 { 2 } else { 0 };
+        let mut passed = CheckpointReport::default();
+        self.let_heads_pass(common, lanes, indexes, scratch, &mut passed)?;
+        report.freed_bytes = passed.freed_bytes;
+        let superblocks = if passed.freed_bytes > 0 { 2 } else { 0 };
         report.fences = report.fences.saturating_add(superblocks);
         Ok(true)
     }
@@ -500,7 +500,7 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
 /// it, and names its slot.
 fn bytes_of_parts(geometry: &Geometry, frames: usize, images: usize) -> u64 {
     let parts = frames.div_ceil(FRAMES_PER_PART).saturating_mul(3 * LINE_BYTES);
-    let described = frames.saturating_mul(FRAME_BYTES.saturating_add(SLOT_FRAME_BYTES));
+    let described = frames.saturating_mul(FRAME_BYTES.saturating_add(NAMED_SLOT_BYTES));
     let images = images.saturating_mul(geometry.block_size.bytes());
     parts.saturating_add(described).saturating_add(images) as u64
 }

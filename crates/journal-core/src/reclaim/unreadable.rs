@@ -9,8 +9,8 @@
 //!
 //! U1. It counts as not home: the cut keeps its frames, no head passes them, and what a read of it
 //!     answers stays the same. So nothing is replaced by something older.
-//! U2. It is tried once in each attempt to write home; an attempt ends when nothing else is left to
-//!     write, or with a reclaim. So a thread that writes home until nothing is left comes to an
+//! U2. It is tried once in each attempt to write home. An attempt ends when nothing else is left to
+//!     write, or when heads pass. So a thread that writes home until nothing is left comes to an
 //!     end.
 //! U3. A newer whole version, or a discard, is the end of it.
 //! U4. What its frames take, and what lies behind them in their lanes, does not come free before. A

@@ -2,8 +2,8 @@
 //!
 //! The walk of a lane accepts records while the rows R2 and R3 hold (`scan/walk.rs`). The scan then
 //! asks this table about the place where the walk ended. Tests ask it about every place. A place
-//! holds a *whole* record if
-//! header and check are right and its position and sequence are the expected ones.
+//! holds a *whole* record if header and check are right, and position and sequence are the expected
+//! ones.
 //!
 //! | row | whole | later superblock | rotten word | below the mark | epoch | covered | slots | so |
 //! |---|---|---|---|---|---|---|---|---|

@@ -495,9 +495,9 @@ pub enum Ends {
 
 /// Memory for one lane.
 #[derive(Debug)]
-pub struct LaneSlot<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
+pub struct LaneMemory<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
 
-impl<P, H> LaneSlot<P, H> {
+impl<P, H> LaneMemory<P, H> {
     /// Nothing yet.
     pub const EMPTY: Self = Self(None);
 

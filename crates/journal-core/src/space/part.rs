@@ -7,7 +7,7 @@ use crate::format::record::{
     CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, HeaderFields,
     NAME_BYTES, Name, Note, RecordHeader, RecordKind, evidence_check,
 };
-use crate::format::slot_entry::{SLOT_FRAME_BYTES, SlotFrame};
+use crate::format::slot_entry::{NAMED_SLOT_BYTES, NamedSlot};
 use crate::index::frame::FrameAt;
 use crate::order::ordered::{Hook, InFlight, Pace};
 use crate::order::rule::Rule;
@@ -72,7 +72,7 @@ impl Images for NoImages {
 pub(crate) const ENCODED_BLOCKS: usize = 2;
 
 /// The most bytes of a front that a frame takes, beside what its policy encodes.
-const FRAME_BYTES_MAX: usize = FRAME_BYTES + SLOT_FRAME_BYTES;
+const FRAME_BYTES_MAX: usize = FRAME_BYTES + NAMED_SLOT_BYTES;
 
 /// The most bytes of any front of this geometry, those of intents included.
 pub(crate) const fn front_bytes_max(geometry: &Geometry) -> usize {
@@ -522,7 +522,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             match form {
                 Form::Slot | Form::Log => {
                     let named = encoded.get(at..).and_then(|from| from.first_chunk());
-                    let named: SlotFrame = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
+                    let named: NamedSlot = zerocopy::transmute!(*named.unwrap_or(&NO_SLOT));
                     len = named.slot.get();
                     named.content.get()
                 }
@@ -570,7 +570,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 }
 
 /// Stands for a slot where there is none.
-const NO_SLOT: [u8; SLOT_FRAME_BYTES] = [0; SLOT_FRAME_BYTES];
+const NO_SLOT: [u8; NAMED_SLOT_BYTES] = [0; NAMED_SLOT_BYTES];
 
 /// From how many bytes on a front goes out in two pieces.
 const AHEAD_FROM_BYTES: usize = 3 * LINE_BYTES;

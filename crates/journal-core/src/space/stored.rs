@@ -1,4 +1,4 @@
-//! How much was stored, for one purpose.
+//! Counts of what was stored in a part of the memory, and where it wears.
 
 use crate::units::{LINE_BYTES, Offset};
 

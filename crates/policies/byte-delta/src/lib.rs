@@ -83,7 +83,7 @@ impl Settings {
         Self { appends, ..self }
     }
 
-    /// The share of the slots or of a lane, in 256ths, from which on older versions are dropped.
+    /// The fraction of the slots or of a lane, in 256ths, from which on older versions are dropped.
     /// Where that is not enough, blocks are written home. 192, three quarters.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {

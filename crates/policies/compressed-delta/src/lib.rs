@@ -83,7 +83,8 @@ impl Settings {
         Self { moves, ..self }
     }
 
-    /// The share of a lane, in 256ths, from which on blocks are written home. 192, three quarters.
+    /// The fraction of a lane, in 256ths, from which on blocks are written home. 192, three
+    /// quarters.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }

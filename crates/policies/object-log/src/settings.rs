@@ -83,7 +83,7 @@ impl Settings {
         Self { commit_after, ..self }
     }
 
-    /// The share of a lane, in 256ths, from which on blocks are written home. 128, half.
+    /// The fraction of a lane, in 256ths, from which on blocks are written home. 128, half.
     #[must_use]
     pub const fn checkpoint_at(self, checkpoint_at: u8) -> Self {
         Self { checkpoint_at, ..self }

@@ -98,7 +98,7 @@ impl Settings {
         Self { logs_patches, ..self }
     }
 
-    /// The share of a lane, in 256ths, from which on it is emptied. 192, three quarters.
+    /// The fraction of a lane, in 256ths, from which on it is emptied. 192, three quarters.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }

@@ -49,7 +49,7 @@ pub fn step(source: &mut Source, some: &[Edit]) -> Step {
         11 | 12 => Step::Fold,
         13 => Step::Garbage,
         14 => Step::Batch,
-        15 => Step::Reclaim,
+        15 => Step::LetHeadsPass,
         16 => source.pick(&[Step::Evict, Step::Rings, Step::Clean, Step::Move(lane)]).clone(),
         17 => Step::Relog(lane, false),
         18 => source.pick(&[Step::Sync, Step::Checkpoint]).clone(),

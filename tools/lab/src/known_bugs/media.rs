@@ -53,7 +53,7 @@ pub fn bugs() -> Vec<Bug> {
                     deferred(0, 3),
                     Step::Sync,
                     Step::Batch,
-                    Step::Reclaim,
+                    Step::LetHeadsPass,
                     Step::Checkpoint,
                     Step::Sync,
                 ];

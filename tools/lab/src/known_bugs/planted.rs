@@ -167,9 +167,9 @@ fn step_of(world: &World, journal: &mut Opened<'_>, step: &Step) -> Result<(), S
             let batch = journal.checkpoint_batch(Scope::All, &mut CheckpointReport::default());
             batch.map(drop).map_err(|error| error.to_string())
         }
-        Step::Reclaim => {
-            let reclaimed = journal.reclaim(&mut CheckpointReport::default());
-            reclaimed.map_err(|error| error.to_string())
+        Step::LetHeadsPass => {
+            let passed = journal.let_heads_pass(&mut CheckpointReport::default());
+            passed.map_err(|error| error.to_string())
         }
         other => Err(format!("these programs do not {other}")),
     }

@@ -44,7 +44,7 @@ fn appended_over_an_intent() -> Program {
 
 /// Of two blocks one is home when the lane is cut.
 fn cut() -> Program {
-    let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::Reclaim];
+    let steps = vec![write(0, 0), write(0, 1), Step::Batch, Step::LetHeadsPass];
     Program { batch: 1, ..images(steps) }
 }
 
@@ -54,7 +54,7 @@ fn cut_across() -> Vec<Program> {
     let program = |last: &[Step]| {
         let both = commit(0, &[(0, Write), (1, Write)], Durable);
         let steps = [both, write(1, 0), write_at(0, 0)].into_iter().chain(last.iter().cloned());
-        let steps = steps.chain([Step::Batch, Step::Reclaim]).collect();
+        let steps = steps.chain([Step::Batch, Step::LetHeadsPass]).collect();
         Program { batch: 1, ..Program::new(Kind::Words, 2, steps) }
     };
     // Either block may be the one that goes home.

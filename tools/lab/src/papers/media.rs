@@ -16,7 +16,7 @@ use crate::papers::BLOCK;
 use crate::papers::policy::HostPolicy;
 
 /// The part of the memory that the shield takes, and its blocks at least and at most.
-const SHIELD_SHARE: u64 = 32;
+const SHIELD_PART: u64 = 32;
 const SHIELD_MIN: u64 = 64;
 const SHIELD_MAX: u64 = 4_096;
 /// Blocks that a checkpoint writes between two syncs: a whole journal of 128 MB in one sweep.
@@ -109,7 +109,7 @@ pub fn formatted(
     region: Region,
     options: &Options<HostPolicy>,
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
-    let shield = (region.len() / SHIELD_SHARE / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
+    let shield = (region.len() / SHIELD_PART / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
     let pmem = TimedPmem::new(region, clock, memory);
     let meter = pmem.meter();
     let options = options.clone().shield_blocks(shield as u32);

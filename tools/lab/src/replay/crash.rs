@@ -4,11 +4,11 @@
 //! A crash is played in a world of its own. It begins with the store as the trace has it a few
 //! transactions earlier, on a journal that was just formatted, with lanes so short that what is
 //! left of the trace until then wraps and has to be written home. The power goes somewhere in the
-//! last of those transactions, or in what is done behind it (a sync, a reclaim, a checkpoint). What
-//! recovery then finds has to be, in **all** blocks of the trace, the state after what was
-//! acknowledged, or that and the transaction under way. Where policies keep versions in slots, or
-//! blocks in the disk-side log, there are so few that they do not always suffice. Room is made in
-//! commits and between them, by thresholds that differ from crash to crash.
+//! last of those transactions, or in what is done behind it (a sync, heads that pass, a
+//! checkpoint). What recovery then finds has to be, in **all** blocks of the trace, the state after
+//! what was acknowledged, or that and the transaction under way. Where policies keep versions in
+//! slots, or blocks in the disk-side log, there are so few that they do not always suffice. Room is
+//! made in commits and between them, by thresholds that differ from crash to crash.
 //!
 //! Of the recoveries some are crashed in turn, and have to find the same again; behind some the
 //! journal goes on, and the disk has to hold the end of it.

@@ -214,7 +214,7 @@ fn fields_of(part: &Part) -> Vec<(usize, Field)> {
     let mut slots = Vec::new();
     for frame in &part.frames {
         if [BOOK.slot, BOOK.log].contains(&frame.form) {
-            let fields = BOOK.slot_frame.fields.iter().cloned();
+            let fields = BOOK.named_slot.fields.iter().cloned();
             slots.extend(fields.map(|field| (at, field)));
         }
         at += if frame.form == BOOK.image { 0 } else { frame.payload.len() };

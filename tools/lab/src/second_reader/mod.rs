@@ -23,7 +23,7 @@ use journal_core::superblock::SuperblockError;
 use journal_core::units::LaneNumber;
 use journal_core::{
     Batched, BlockNumber, BlockSize, CommitError, DeviceFacts, Durability, Entry, Geometry,
-    Journal, JournalMemory, LaneSlot, MediumErrorKind, Needs, NoHook, Node, On, OpenError,
+    Journal, JournalMemory, LaneMemory, MediumErrorKind, Needs, NoHook, Node, On, OpenError,
     Operation, Overwrite, PmemSplit, PortableKernels, Protocol, SlotState,
 };
 use sim_disk::{DiskImage, Image, Model, SimDisk, SimPmem, World};
@@ -354,7 +354,7 @@ impl Truth {
 
 /// A journal's memory, owned.
 pub struct Memory<P> {
-    lanes: Vec<LaneSlot<P>>,
+    lanes: Vec<LaneMemory<P>>,
     entries: Vec<Entry>,
     nodes: Vec<Node>,
     batch: Vec<Batched>,
@@ -368,7 +368,7 @@ impl<P: PmemSplit> Memory<P> {
     pub fn new(geometry: &Geometry) -> Self {
         let needs = Needs::of(geometry, 160);
         Self {
-            lanes: (0..needs.lanes).map(|_| LaneSlot::EMPTY).collect(),
+            lanes: (0..needs.lanes).map(|_| LaneMemory::EMPTY).collect(),
             entries: vec![Entry::EMPTY; needs.entries],
             nodes: vec![Node::EMPTY; needs.nodes],
             batch: vec![Batched::EMPTY; 4],

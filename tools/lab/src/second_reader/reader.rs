@@ -331,7 +331,7 @@ impl Parts<'_> {
                 _ if is_copy => return Ok(None),
                 _ if form == BOOK.encoded && len <= self.block_bytes => encoded += len,
                 _ if (form == BOOK.slot || form == BOOK.log)
-                    && len == BOOK.slot_frame.len() as u64 =>
+                    && len == BOOK.named_slot.len() as u64 =>
                 {
                     let names = &front_bytes[lists as usize..];
                     let payload = names.get(encoded as usize..).unwrap_or_default();

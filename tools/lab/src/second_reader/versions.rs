@@ -156,7 +156,7 @@ pub struct Version {
 
 impl Version {
     fn of_frame(frame: &Frame, stamp: u64, lane: usize, sequence: u64) -> Self {
-        let field = |name| BOOK.slot_frame.number(&frame.payload, name);
+        let field = |name| BOOK.named_slot.number(&frame.payload, name);
         let is_named = frame.form == BOOK.slot || frame.form == BOOK.log;
         let slot = is_named.then(|| (field("slot"), field("content")));
         let (form, payload) = (frame.form, frame.payload.clone());
@@ -350,7 +350,7 @@ impl Versions {
 
 /// Whether a payload names a slot of this lane.
 pub fn names_slot_of(slots: &Range<u64>, payload: &[u8]) -> bool {
-    let field = BOOK.slot_frame.field("slot");
+    let field = BOOK.named_slot.field("slot");
     payload
         .get(field.at..field.at + field.len)
         .is_some_and(|number| slots.contains(&little_endian(number)))

@@ -9,7 +9,7 @@
 //! The reader checks every rule of that, holds one transaction and the newest image of every block,
 //! and gives of any bytes a trace or a typed error that says where.
 
-pub mod frame;
+pub mod envelope;
 pub mod writer;
 
 use core::fmt;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use journal_core::BlockSize;
 
-use crate::trace::frame::{BadFrame, Frame};
+use crate::trace::envelope::{BadEnvelope, Envelope};
 
 /// The small trace of the tests, made by `replay --make-sample`.
 pub const SAMPLE: &[u8] = include_bytes!("../../traces/sample.btrc.zst");
@@ -113,8 +113,8 @@ pub struct Header {
 /// What is wrong with a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// With the frame around it.
-    Frame(BadFrame),
+    /// With the envelope around it.
+    Envelope(BadEnvelope),
     /// It breaks off.
     CutOff,
     Magic,
@@ -202,7 +202,7 @@ impl core::error::Error for TraceError {}
 
 /// The bytes of a trace, counted and summed up.
 struct Bytes<R: Read> {
-    frame: Frame<R>,
+    envelope: Envelope<R>,
     buffer: Vec<u8>,
     used: usize,
     filled: usize,
@@ -216,7 +216,7 @@ impl<R: Read> Bytes<R> {
     fn fill(&mut self, mut into: &mut [u8]) -> Result<(), Bad> {
         while !into.is_empty() {
             if self.used == self.filled {
-                self.filled = self.frame.read(&mut self.buffer).map_err(Bad::Frame)?;
+                self.filled = self.envelope.read(&mut self.buffer).map_err(Bad::Envelope)?;
                 self.used = 0;
                 if self.filled == 0 {
                     return Err(Bad::CutOff);
@@ -305,10 +305,10 @@ impl<R: Read> Trace<R> {
     /// What is wrong with them.
     pub fn open(source: R) -> Result<Self, TraceError> {
         let error = |bad, at| TraceError { bad, record: 0, at };
-        let frame = Frame::open(source).map_err(|bad| error(Bad::Frame(bad), 0))?;
-        let content_bytes = frame.content_bytes();
+        let envelope = Envelope::open(source).map_err(|bad| error(Bad::Envelope(bad), 0))?;
+        let content_bytes = envelope.content_bytes();
         let mut bytes = Bytes {
-            frame,
+            envelope,
             buffer: vec![0; BUFFER_BYTES],
             used: 0,
             filled: 0,
@@ -493,7 +493,7 @@ impl<R: Read> Trace<R> {
         let result = self.check_end(&mut bytes);
         self.at = bytes.at;
         let result = result.and_then(|()| match bytes.used == bytes.filled {
-            true => bytes.frame.finish().map_err(Bad::Frame),
+            true => bytes.envelope.finish().map_err(Bad::Envelope),
             false => Err(Bad::Behind),
         });
         result.map_err(|bad| TraceError { bad, record: self.record, at: self.at })

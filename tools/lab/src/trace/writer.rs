@@ -6,7 +6,7 @@
 use journal_core::BlockSize;
 use sim_disk::Rng;
 
-use crate::trace::frame::pack;
+use crate::trace::envelope::pack;
 use crate::trace::{MAGIC, State, VERSION, class, flag, tag};
 
 /// The bytes of a trace that is being made.

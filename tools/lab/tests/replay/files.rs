@@ -2,7 +2,7 @@
 
 use crate::{Whole, read};
 use lab::trace::SAMPLE;
-use lab::trace::frame::{BadFrame, CONTENT_BYTES_MAX, Frame, WINDOW_BYTES_MAX};
+use lab::trace::envelope::{BadEnvelope, CONTENT_BYTES_MAX, Envelope, WINDOW_BYTES_MAX};
 use lab::trace::writer::Sample;
 use lab::trace::{Bad, Trace, Write, class, flag};
 
@@ -48,11 +48,11 @@ fn the_sample_has_all_that_matters() {
 fn a_file_that_breaks_off_is_an_error_wherever_it_does() {
     for len in 0..SAMPLE.len() {
         let error = read(&SAMPLE[..len]).expect_err("it breaks off");
-        let is_frame = matches!(error.bad, Bad::Frame(_));
-        assert!(is_frame, "{len} bytes: {error}");
+        let is_envelope = matches!(error.bad, Bad::Envelope(_));
+        assert!(is_envelope, "{len} bytes: {error}");
     }
     let longer = [SAMPLE, &[0]].concat();
-    assert_eq!(read(&longer).expect_err("it goes on").bad, Bad::Frame(BadFrame::Behind));
+    assert_eq!(read(&longer).expect_err("it goes on").bad, Bad::Envelope(BadEnvelope::Behind));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_bit_turned_over_is_an_error_or_changes_nothing() {
     let whole = sample();
     let mut harmless = 0;
     for at in 0..SAMPLE.len() {
-        // One in each byte, and all of them where the frame is described.
+        // One in each byte, and all of them where the envelope is described.
         let bits = if at < 16 { 0..8 } else { at % 8..at % 8 + 1 };
         for bit in bits {
             let mut file = SAMPLE.to_vec();
@@ -76,27 +76,27 @@ fn a_bit_turned_over_is_an_error_or_changes_nothing() {
 }
 
 #[test]
-fn a_frame_is_refused_by_its_header_alone() {
+fn an_envelope_is_refused_by_its_header_alone() {
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut file = SAMPLE.to_vec();
         change(&mut file);
-        Frame::open(&file[..]).err()
+        Envelope::open(&file[..]).err()
     };
     assert_eq!(refused(&|_| {}), None);
-    assert_eq!(refused(&|file| file[0] = 0), Some(BadFrame::NotZstd));
-    assert_eq!(refused(&|file| file.truncate(7)), Some(BadFrame::Short));
-    assert_eq!(refused(&|file| file[4] |= 8), Some(BadFrame::Reserved));
-    assert_eq!(refused(&|file| file[4] |= 1), Some(BadFrame::Dictionary));
-    assert_eq!(refused(&|file| file[4] &= !4), Some(BadFrame::NoChecksum));
-    assert_eq!(refused(&|file| file[4] &= 0x3F), Some(BadFrame::NoContentSize));
+    assert_eq!(refused(&|file| file[0] = 0), Some(BadEnvelope::NotZstd));
+    assert_eq!(refused(&|file| file.truncate(7)), Some(BadEnvelope::Short));
+    assert_eq!(refused(&|file| file[4] |= 8), Some(BadEnvelope::Reserved));
+    assert_eq!(refused(&|file| file[4] |= 1), Some(BadEnvelope::Dictionary));
+    assert_eq!(refused(&|file| file[4] &= !4), Some(BadEnvelope::NoChecksum));
+    assert_eq!(refused(&|file| file[4] &= 0x3F), Some(BadEnvelope::NoContentSize));
     // 64 MiB is 16 doublings of 1 KiB, an eighth more is too much.
     assert_eq!(refused(&|file| file[5] = 16 << 3), None);
     let bytes = WINDOW_BYTES_MAX / 8 * 9;
-    assert_eq!(refused(&|file| file[5] = 16 << 3 | 1), Some(BadFrame::Window { bytes }));
+    assert_eq!(refused(&|file| file[5] = 16 << 3 | 1), Some(BadEnvelope::Window { bytes }));
     let bytes = CONTENT_BYTES_MAX + 1;
     let longest = u32::try_from(bytes).expect("a gigabyte").to_le_bytes();
     let large = |file: &mut Vec<u8>| file[6..10].copy_from_slice(&longest);
-    assert_eq!(refused(&large), Some(BadFrame::Content { bytes }));
+    assert_eq!(refused(&large), Some(BadEnvelope::Content { bytes }));
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn a_content_of_another_size_or_sum_is_refused() {
     for other in [said - 1, said + 1] {
         let mut file = SAMPLE.to_vec();
         file[6..10].copy_from_slice(&other.to_le_bytes());
-        let expected = Bad::Frame(BadFrame::WrongContentSize { said: other.into() });
+        let expected = Bad::Envelope(BadEnvelope::WrongContentSize { said: other.into() });
         assert_eq!(read(&file).map(drop).map_err(|error| error.bad), Err(expected));
     }
     let mut file = SAMPLE.to_vec();
     *file.last_mut().expect("a sum") ^= 1;
     let error = read(&file).expect_err("another sum");
-    assert_eq!(error.bad, Bad::Frame(BadFrame::WrongChecksum));
+    assert_eq!(error.bad, Bad::Envelope(BadEnvelope::WrongChecksum));
 }
 
 #[test]
@@ -125,6 +125,6 @@ fn after_an_error_nothing_is_read_on() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.bad, Bad::Frame(BadFrame::WrongChecksum));
+    assert_eq!(error.bad, Bad::Envelope(BadEnvelope::WrongChecksum));
     assert_ne!(trace.advance().map_err(|error| error.bad), Ok(true));
 }

@@ -1,4 +1,4 @@
-//! Each rule of the format, broken once, in a frame and with a checksum that are right.
+//! Each rule of the format, broken once, in an envelope and with a checksum that are right.
 
 use journal_core::BlockSize;
 

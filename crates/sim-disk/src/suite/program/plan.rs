@@ -73,7 +73,8 @@ fn transactions() -> Vec<Edits> {
 /// Every step that a program may have.
 #[must_use]
 pub fn alphabet(habits: &Habits, lanes: u16) -> Vec<Step> {
-    let mut steps = vec![Step::Checkpoint, Step::Reopen, Step::Sync, Step::Batch, Step::Reclaim];
+    let mut steps =
+        vec![Step::Checkpoint, Step::Reopen, Step::Sync, Step::Batch, Step::LetHeadsPass];
     if habits.has_places() {
         steps.extend([Step::Fold, Step::Garbage, Step::Rings]);
     }

@@ -21,7 +21,7 @@ pub enum Step {
     /// Writes one batch home.
     Batch,
     /// Drops from the lanes what can be dropped.
-    Reclaim,
+    LetHeadsPass,
     /// Frees space at the head of a lane by copying; whether anything has to be copied.
     Relog(u16, bool),
     /// A transaction of one block whose content was written to a slot, and changed there, before.
@@ -60,7 +60,7 @@ impl fmt::Display for Step {
             Self::Sync => f.write_str("sync"),
             Self::Checkpoint => f.write_str("checkpoint"),
             Self::Batch => f.write_str("one batch of a checkpoint"),
-            Self::Reclaim => f.write_str("drop from the lanes what can be dropped"),
+            Self::LetHeadsPass => f.write_str("drop from the lanes what can be dropped"),
             Self::Relog(lane, _) => write!(f, "free the head of lane {lane} by copying"),
             Self::Active(lane, block, durability) => {
                 write!(

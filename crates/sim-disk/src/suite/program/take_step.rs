@@ -65,9 +65,9 @@ impl<P: Policy + Clone + fmt::Debug> Program<P> {
                 let result = journal.checkpoint_batch(journal_core::Scope::All, &mut report);
                 result.map(drop).map_err(|error| error.to_string())
             }
-            Step::Reclaim => {
+            Step::LetHeadsPass => {
                 let mut report = CheckpointReport::default();
-                journal.reclaim(&mut report).map_err(|error| error.to_string())
+                journal.let_heads_pass(&mut report).map_err(|error| error.to_string())
             }
             Step::Relog(lane, must_copy) => {
                 let report = journal.relog(LaneNumber(lane % self.lanes));

@@ -55,7 +55,7 @@ const fn in_nvm(objects_max: u64) -> Kept {
         logs_data: false,
         checkpoints: Checkpoints::StandStill,
         caller_flushes: false,
-        slot_share: None,
+        slot_fraction: None,
         batch_blocks: BATCH_BLOCKS,
         step_blocks: BATCH_BLOCKS,
         disk_log: true,

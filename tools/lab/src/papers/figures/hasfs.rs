@@ -25,7 +25,7 @@ const TRANSACTION_BLOCKS: u64 = (20 << 20) / 4096;
 const RING_BLOCKS: u64 = 1 << 15;
 const LARGE_RING_BLOCKS: u64 = 1 << 18;
 /// Nearly all of the memory is slots.
-const SLOT_SHARE: u8 = 240;
+const SLOT_FRACTION: u8 = 240;
 const RUN_NS: u64 = 30_000_000_000;
 
 const MACHINE: Machine =
@@ -49,7 +49,7 @@ const fn kept(caller_flushes: bool) -> Kept {
         checkpoints: Checkpoints::Beside,
         objects_max: None,
         caller_flushes,
-        slot_share: Some(SLOT_SHARE),
+        slot_fraction: Some(SLOT_FRACTION),
         batch_blocks: BATCH_BLOCKS,
         step_blocks: BATCH_BLOCKS,
         disk_log: true,

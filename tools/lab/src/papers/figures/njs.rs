@@ -54,7 +54,7 @@ const fn in_nvm(policy: fn(&Clock) -> HostPolicy, checkpoints: Checkpoints) -> K
         logs_data: true,
         checkpoints,
         caller_flushes: false,
-        slot_share: None,
+        slot_fraction: None,
         batch_blocks: BATCH_BLOCKS,
         step_blocks: BATCH_BLOCKS,
         disk_log: true,

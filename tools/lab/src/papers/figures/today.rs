@@ -280,7 +280,7 @@ pub fn tables(scale: Option<u64>) -> Result<(String, String), Failure> {
                     checkpoints: Checkpoints::Beside,
                     objects_max: None,
                     caller_flushes: false,
-                    slot_share: None,
+                    slot_fraction: None,
                     batch_blocks: BATCH_BLOCKS,
                     step_blocks: BATCH_BLOCKS,
                     disk_log,

@@ -23,8 +23,8 @@ use crate::papers::store::{Ring, Store};
 /// The index has room for frames of this size in all rings, and for two of each slot: the host's
 /// memory does not say when a checkpoint is due.
 const FRAME_BYTES_MIN: u64 = 128;
-/// The share of the memory that slots have where nobody says otherwise, in 256ths.
-const SLOT_SHARE: u8 = 192;
+/// The fraction of the memory that slots have where nobody says otherwise, in 256ths.
+const SLOT_FRACTION: u8 = 192;
 
 /// Blocks of a second disk.
 const SECOND_DISK_BLOCKS: u64 = 1 << 22;
@@ -79,8 +79,8 @@ pub struct InNvm {
     pub objects_max: Option<u64>,
     /// Whether the caller commits a running transaction that is full, and not a thread beside it.
     pub caller_flushes: bool,
-    /// The share of the memory that goes to slots, in 256ths, where the policy's is not wanted.
-    pub slot_share: Option<u8>,
+    /// The fraction of the memory that goes to slots, in 256ths, where the policy's is not wanted.
+    pub slot_fraction: Option<u8>,
     /// Blocks of a batch of a checkpoint, and those that go home at a time where a commit finds no
     /// room; at the papers' size.
     pub batch_blocks: u64,
@@ -98,7 +98,7 @@ impl InNvm {
         // The host commits. When a checkpoint is due by the clock is the policy's choice.
         let after = policy.pacing().checkpoint_after.map(|after| after / scale as u32);
         let share = match policy.wants_slots() {
-            true => self.slot_share.unwrap_or(SLOT_SHARE).into(),
+            true => self.slot_fraction.unwrap_or(SLOT_FRACTION).into(),
             false => 0_u64,
         };
         let part = self.bytes / scale / 256;
@@ -107,8 +107,8 @@ impl InNvm {
             [self.batch_blocks, self.step_blocks].map(|blocks| (blocks / scale).max(16));
         let options = media::options(policy, batch, step).pacing(Pacing::new(None, None, after));
         let options = options.disk_log(self.disk_log).index_frames(frames as usize);
-        match self.slot_share {
-            Some(share) => options.slot_share(share),
+        match self.slot_fraction {
+            Some(fraction) => options.slot_fraction(fraction),
             None => options,
         }
     }

@@ -20,7 +20,7 @@ const HEADER_BYTES_MAX: usize = 4 + 1 + 1 + 4 + 8;
 
 /// What is wrong with an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadFrame {
+pub enum BadEnvelope {
     /// It does not begin like one.
     NotZstd,
     /// It breaks off in its header.
@@ -51,7 +51,7 @@ pub enum BadFrame {
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FrameHeader {
+struct EnvelopeHeader {
     /// Its own length.
     bytes: usize,
     content_bytes: u64,
@@ -61,29 +61,29 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-impl FrameHeader {
-    fn parse(bytes: &[u8]) -> Result<Self, BadFrame> {
+impl EnvelopeHeader {
+    fn parse(bytes: &[u8]) -> Result<Self, BadEnvelope> {
         if !bytes.starts_with(&MAGIC) {
-            return Err(BadFrame::NotZstd);
+            return Err(BadEnvelope::NotZstd);
         }
-        let descriptor = *bytes.get(4).ok_or(BadFrame::Short)?;
+        let descriptor = *bytes.get(4).ok_or(BadEnvelope::Short)?;
         let single_segment = descriptor & 0x20 != 0;
         if descriptor & 0x08 != 0 {
-            return Err(BadFrame::Reserved);
+            return Err(BadEnvelope::Reserved);
         }
         if descriptor & 3 != 0 {
-            return Err(BadFrame::Dictionary);
+            return Err(BadEnvelope::Dictionary);
         }
         if descriptor & 0x04 == 0 {
-            return Err(BadFrame::NoChecksum);
+            return Err(BadEnvelope::NoChecksum);
         }
         let size_bytes = match (descriptor >> 6, single_segment) {
-            (0, false) => return Err(BadFrame::NoContentSize),
+            (0, false) => return Err(BadEnvelope::NoContentSize),
             (0, true) => 1,
             (log, _) => 1 << log,
         };
         let at = if single_segment { 5 } else { 6 };
-        let size = bytes.get(at..at + size_bytes).ok_or(BadFrame::Short)?;
+        let size = bytes.get(at..at + size_bytes).ok_or(BadEnvelope::Short)?;
         // The two-byte form begins where the one-byte form ends.
         let content_bytes =
             little_endian(size).saturating_add(if size_bytes == 2 { 256 } else { 0 });
@@ -95,10 +95,10 @@ impl FrameHeader {
             None => content_bytes,
         };
         if content_bytes > CONTENT_BYTES_MAX {
-            return Err(BadFrame::Content { bytes: content_bytes });
+            return Err(BadEnvelope::Content { bytes: content_bytes });
         }
         if window > WINDOW_BYTES_MAX {
-            return Err(BadFrame::Window { bytes: window });
+            return Err(BadEnvelope::Window { bytes: window });
         }
         Ok(Self { bytes: at + size_bytes, content_bytes })
     }
@@ -106,22 +106,22 @@ impl FrameHeader {
 
 type Source<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
 
-/// The content of a frame, as it is decoded.
-pub struct Frame<R: Read> {
+/// The content of an envelope, as it is decoded.
+pub struct Envelope<R: Read> {
     decoder: StreamingDecoder<Source<R>, ruzstd::decoding::FrameDecoder>,
     said: u64,
     found: u64,
 }
 
-impl<R: Read> Frame<R> {
-    pub fn open(mut source: R) -> Result<Self, BadFrame> {
+impl<R: Read> Envelope<R> {
+    pub fn open(mut source: R) -> Result<Self, BadEnvelope> {
         let mut begin = Vec::with_capacity(HEADER_BYTES_MAX);
         let read = source.by_ref().take(HEADER_BYTES_MAX as u64).read_to_end(&mut begin);
-        read.map_err(|error| BadFrame::Io(error.kind()))?;
-        let header = FrameHeader::parse(&begin)?;
+        read.map_err(|error| BadEnvelope::Io(error.kind()))?;
+        let header = EnvelopeHeader::parse(&begin)?;
         let source = io::Cursor::new(begin).chain(source);
         let decoder = StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES_MAX);
-        let decoder = decoder.map_err(|_| BadFrame::Blocks)?;
+        let decoder = decoder.map_err(|_| BadEnvelope::Blocks)?;
         Ok(Self { decoder, said: header.content_bytes, found: 0 })
     }
 
@@ -131,36 +131,36 @@ impl<R: Read> Frame<R> {
     }
 
     /// Reads some of the content; nothing at its end.
-    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, BadFrame> {
-        let read = self.decoder.read(into).map_err(|_| BadFrame::Blocks)?;
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, BadEnvelope> {
+        let read = self.decoder.read(into).map_err(|_| BadEnvelope::Blocks)?;
         self.found += read as u64;
         if self.found > self.said {
-            return Err(BadFrame::WrongContentSize { said: self.said });
+            return Err(BadEnvelope::WrongContentSize { said: self.said });
         }
         Ok(read)
     }
 
     /// Checks what can be checked only behind the content.
-    pub fn finish(mut self) -> Result<(), BadFrame> {
+    pub fn finish(mut self) -> Result<(), BadEnvelope> {
         if self.read(&mut [0])? != 0 || self.found != self.said {
-            return Err(BadFrame::WrongContentSize { said: self.said });
+            return Err(BadEnvelope::WrongContentSize { said: self.said });
         }
         let (said, found) = {
             let decoder = &self.decoder.decoder;
             (decoder.get_checksum_from_data(), decoder.get_calculated_checksum())
         };
         if said.is_none() || said != found {
-            return Err(BadFrame::WrongChecksum);
+            return Err(BadEnvelope::WrongChecksum);
         }
         match self.decoder.get_mut().read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(BadFrame::Behind),
-            Err(error) => Err(BadFrame::Io(error.kind())),
+            Ok(_) => Err(BadEnvelope::Behind),
+            Err(error) => Err(BadEnvelope::Io(error.kind())),
         }
     }
 }
 
-/// Packs content into a frame.
+/// Packs content into an envelope.
 ///
 /// The encoder leaves the content size out; the header is written anew, with it.
 pub fn pack(content: &[u8]) -> Vec<u8> {
@@ -168,11 +168,11 @@ pub fn pack(content: &[u8]) -> Vec<u8> {
     let (descriptor, window) = (packed[4], packed[5]);
     assert_eq!(descriptor, 0x04, "a window, a checksum, no content size");
     let size = u32::try_from(content.len()).expect("a short trace");
-    let mut frame = MAGIC.to_vec();
-    frame.extend([descriptor | 2 << 6, window]);
-    frame.extend(size.to_le_bytes());
-    frame.extend(&packed[6..]);
-    frame
+    let mut envelope = MAGIC.to_vec();
+    envelope.extend([descriptor | 2 << 6, window]);
+    envelope.extend(size.to_le_bytes());
+    envelope.extend(&packed[6..]);
+    envelope
 }
 
 #[cfg(test)]
@@ -182,18 +182,18 @@ mod tests {
     #[test]
     fn content_sizes_come_in_four_forms() {
         let parse = |descriptor: u8, rest: &[u8]| {
-            FrameHeader::parse(&[&MAGIC[..], &[descriptor | 4], rest].concat())
+            EnvelopeHeader::parse(&[&MAGIC[..], &[descriptor | 4], rest].concat())
         };
-        let header = |bytes, content_bytes| Ok(FrameHeader { bytes, content_bytes });
+        let header = |bytes, content_bytes| Ok(EnvelopeHeader { bytes, content_bytes });
         assert_eq!(parse(0x20, &[255]), header(6, 255));
         assert_eq!(parse(0x40, &[0, 1, 1]), header(8, 257 + 256));
         assert_eq!(parse(0x60, &[1, 1]), header(7, 257 + 256));
         assert_eq!(parse(0x80, &[0, 1, 0, 1, 0]), header(10, 65_537));
         assert_eq!(parse(0xC0, &[0, 1, 0, 1, 0, 0, 0, 0, 0]), header(14, 65_537));
-        assert_eq!(parse(0xC0, &[0, 1, 0, 1, 0, 0, 0, 0]), Err(BadFrame::Short));
+        assert_eq!(parse(0xC0, &[0, 1, 0, 1, 0, 0, 0, 0]), Err(BadEnvelope::Short));
         // One segment is a window as long as the content.
         let bytes = WINDOW_BYTES_MAX + 1;
         let size = u32::try_from(bytes).expect("some megabytes").to_le_bytes();
-        assert_eq!(parse(0xA0, &size), Err(BadFrame::Window { bytes }));
+        assert_eq!(parse(0xA0, &size), Err(BadEnvelope::Window { bytes }));
     }
 }
