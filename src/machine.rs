@@ -55,10 +55,11 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex, MutexGuard};
 
-    use journal_core::{BlockNumber, BlockSize, DeviceError, DeviceFacts};
+    use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
+    use pmem_sys::Region;
     use sim_disk::Mutator;
 
-    use super::{BlockDevice, On, Region};
+    use crate::machine::On;
 
     pub(crate) type TinyMachine = On<Region, TinyDisk, Mutator>;
 

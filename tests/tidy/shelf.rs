@@ -71,7 +71,9 @@ fn may_import(from: Tier, to: Tier, kind: Kind) -> bool {
         (Tier::Baseline, Tier::Weather) => kind == Kind::Dev,
         (Tier::Baseline, to) => to == Tier::Core,
         // What stands on the door is in nobody's way: tests of the door do not need it.
-        (Tier::Files | Tier::Integration, Tier::Weather | Tier::Kit) => kind == Kind::Dev,
+        (Tier::Files | Tier::Integration, Tier::Weather | Tier::Kit | Tier::Lab) => {
+            kind == Kind::Dev
+        }
         (Tier::Files, to) => matches!(to, Tier::Core | Tier::Front),
         (Tier::Integration, to) => matches!(to, Tier::Core | Tier::Files | Tier::Front),
         (Tier::Front, to) => !matches!(

@@ -96,14 +96,14 @@ impl Charges {
     }
 }
 
-/// Places of the indexes. A pass goes through all, and works where frames are or were.
+/// IndexPlaces of the indexes. A pass goes through all, and works where frames are or were.
 #[derive(Clone, Copy, Debug)]
-struct Places {
+struct IndexPlaces {
     all: usize,
     used: usize,
 }
 
-impl Places {
+impl IndexPlaces {
     fn of(indexes: &mut impl Indexes) -> Self {
         let mut places = Self { all: 0, used: 0 };
         indexes.each(|index| {
@@ -154,7 +154,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
         oldest.drop_below(oldest.frames().len(), &first_kept);
-        let places = Places::of(indexes);
+        let places = IndexPlaces::of(indexes);
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
             let from = (&snapshot, &heads, places);
@@ -289,7 +289,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         front: &mut [u8],
-        (snapshot, heads, places): (&Snapshot, &Records, Places),
+        (snapshot, heads, places): (&Snapshot, &Records, IndexPlaces),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         most_nanos: u64,
     ) -> Result<u64, JournalError> {
