@@ -381,13 +381,14 @@ mod tests {
 
     /// Pages that cannot be joined are not sorted at every flush; flushes that can are not kept.
     #[test]
+    #[cfg_attr(miri, ignore = "a long list of plain numbers")]
     fn merging_is_rare_where_it_gains_nothing_and_bounds_the_list_where_it_does() {
         let of_this_thread = |pages: &Pages| {
             let pending = lock(&pages.pending);
             pending.first().map(|mine| (mine.runs.len(), mine.merge_at))
         };
         let (pages, log) = recording();
-        let count = if cfg!(miri) { 1_000 } else { 20_000 };
+        let count = 20_000;
         let scattered = || (0..count).map(|index| (index * 7919 % count) * 2 * 4096);
         scattered().for_each(|at| pages.flushed(at, 8));
         let (runs, merge_at) = of_this_thread(&pages).expect("much is pending");

@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn copies_of_any_length_are_the_bytes() {
-        for len in [0, 1, 512, PIECE_BYTES, PIECE_BYTES + 1, 4096, 65_536] {
+        let longest = if cfg!(miri) { 2 * PIECE_BYTES + 3 } else { 65_536 };
+        for len in [0, 1, 512, PIECE_BYTES, PIECE_BYTES + 1, longest] {
             let from: Vec<_> = (0..len).map(|at| (at % 251) as u8).collect();
             let mut into = vec![0; len];
             copy_block(&mut into, &from);

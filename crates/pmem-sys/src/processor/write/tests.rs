@@ -220,6 +220,7 @@ fn a_stream_leaves_no_line_behind_in_the_cache() {
 
 /// The checks above have teeth: whatever instruction a stream leaves out, one of them sees it.
 #[test]
+#[cfg_attr(miri, ignore = "other tests make these calls; this one tries those tests")]
 fn each_instruction_of_a_stream_is_missed_if_it_is_left_out() {
     let method = Method::best();
     for (at, len) in every_range() {
