@@ -68,8 +68,8 @@ const TRUST_TEXT: &str = "\
 - Of several builds: the gates of NJS and FGM, FGM 11a, NJS 8b varmail, NJS 10, the sensitivity and
   the media of today are of the last day. All other rows are older. Of these, HasFS varmail has no
   fsync in data mode yet that waits for other threads, and FGM 9a has flushes behind checkpoints of
-  a journal in memory. HasFS 11 and 12, NJS 11, FGM 13 and 14 and the delta rows are the oldest:
-  a drive's cache was not bounded by bytes then, its elevator went back at its end, and space under
+  a journal in memory. HasFS 11 and 12, NJS 11, FGM 13 and 14 and the delta rows are the oldest.
+  A drive's cache was not bounded by bytes then, and its elevator went back at its end. Space under
   embargo counted as it was reserved. FGM 9a and 12a are at k = 4.
 - The block journal writes no logged data home by age. That of Linux does, after 30 s. With that,
   NJS 8a random was + 3 % and fileserver - 14 % at k = 4.
