@@ -457,9 +457,9 @@ impl<L, H> Options<L, H> {
     /// a disk-side log room is made in one go. [`Stats`](crate::Stats) say how long stops were, and
     /// what for.
     ///
-    /// The first step makes a list of the whole index, and may take longer. Where a share of the
-    /// index is short of frames, transactions that are built up call by call take steps before it
-    /// has none.
+    /// A step that would need a pass of the whole index, and has no time for it, reads the oldest
+    /// records instead. Where a share of the index is short of frames, transactions take steps
+    /// before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
         self.settings.longest_stop = time;
