@@ -110,6 +110,59 @@ fn a_block_that_is_patched_often_goes_home_once_a_round() {
     assert!((8..400).contains(&home), "{home} blocks for 4000 patches");
 }
 
+/// Patches one block more often than the index is looked through for a frame, and then others until
+/// the lane has gone round. Steps have no time for a pass of the index: they read the records at the
+/// head, and the block has far newer frames than those.
+#[test]
+fn a_step_that_reads_the_heads_lists_the_first_of_many_patches() {
+    let files = Files::new("steps-deep");
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).lane_bytes(64 << 10);
+    let options = options.batch_blocks(4).index_frames(1 << 16).cache_bytes(0);
+    let options = options.longest_stop(Duration::from_nanos(1));
+    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
+    let journal: DynJournal = journal.expect("formats");
+    let patch = |number: u64, turn: usize| {
+        let bytes = [turn as u8 + 1; 32];
+        journal.transact(|tx| tx.write_at(block(number), 32 * turn, &bytes)).expect("has room");
+    };
+    (0..100).for_each(|turn| patch(1, turn));
+    for turn in 0..2000 {
+        patch(2 + turn % 40, (turn / 40) as usize);
+    }
+    assert!(journal.stats().expect("counts").checkpointed.blocks > 40);
+    let mut found = [0; BLOCK];
+    journal.read(block(1), &mut found).expect("reads");
+    let expected = |at: usize| if at < 100 { at as u8 + 1 } else { 0 };
+    assert!(found.chunks(32).enumerate().all(|(at, part)| part == [expected(at); 32]));
+}
+
+/// The first records of a lane have more frames than a list has room for. A step that reads them
+/// lists those of whole records alone.
+#[test]
+fn a_step_that_reads_the_heads_ends_before_what_it_has_no_room_for() {
+    const EACH: u64 = 1100;
+    let files = Files::new("steps-many");
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).lane_bytes(5 << 20);
+    let options = options.batch_blocks(4).index_frames(1 << 14).cache_bytes(0);
+    let options = options.longest_stop(Duration::from_micros(20));
+    let disk = DynDisk::new(files.disk_of(8 * EACH));
+    let journal = Journal::format(any_memory(8 << 20), disk, &options);
+    let journal: DynJournal = journal.expect("formats");
+    for part in 0..4 {
+        let patches = journal.transact(|tx| {
+            (part * EACH..(part + 1) * EACH).try_for_each(|at| tx.write_at(block(at), 64, &[7; 8]))
+        });
+        patches.expect("has room");
+    }
+    // The lane goes round.
+    (0..1500).for_each(|turn| write(&journal, 6 * EACH + turn % 20, turn as u8));
+    for number in 0..4 * EACH {
+        let mut found = [0; BLOCK];
+        journal.read(block(number), &mut found).expect("reads");
+        assert!(found[64..72] == [7; 8], "block {number}");
+    }
+}
+
 #[test]
 fn a_transaction_does_not_wait_for_the_end_of_a_checkpoint() {
     let files = Files::new("steps-beside");
