@@ -110,9 +110,9 @@ fn a_block_that_is_patched_often_goes_home_once_a_round() {
     assert!((8..400).contains(&home), "{home} blocks for 4000 patches");
 }
 
-/// Patches one block more often than the index is looked through for a frame, and then others until
-/// the lane has gone round. Steps have no time for a pass of the index: they read the records at the
-/// head, and the block has far newer frames than those.
+/// One block is patched more often than the index is looked through for a frame. Others are patched
+/// until the lane has gone round. Steps have no time for a pass of the index, so they read the
+/// records at the head. The block has far newer frames than those.
 #[test]
 fn a_step_that_reads_the_heads_lists_the_first_of_many_patches() {
     let files = Files::new("steps-deep");
