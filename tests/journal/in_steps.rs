@@ -136,6 +136,35 @@ fn a_step_that_reads_the_heads_lists_the_first_of_many_patches() {
     assert!(found.chunks(32).enumerate().all(|(at, part)| part == [expected(at); 32]));
 }
 
+/// One byte rots in the record at the head: the block that it names is another one then. A step
+/// that went by that would let the head pass what is not home.
+#[test]
+fn a_step_that_reads_the_heads_checks_the_records() {
+    let (files, span) = (Files::new("steps-rot"), Files::new("steps-rot-span"));
+    let _ = std::fs::remove_file(&span.0);
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).lane_bytes(64 << 10);
+    let options = options.batch_blocks(4).index_frames(1 << 12).cache_bytes(0);
+    let options = options.longest_stop(Duration::from_nanos(1));
+    let nvm = MapOptions::new().create(&span.0, 1 << 20).expect("a new file");
+    let journal = Journal::format(DynPmem::new(nvm), files.any_disk(), &options);
+    let journal: DynJournal = journal.expect("formats");
+    let patch = |number: u64, value: u8| {
+        let patch = [value; 32];
+        journal.transact(|tx| tx.write_at(block(number), 0, &patch)).expect("has room");
+    };
+    patch(0xA7, 0x55);
+    let bytes = std::fs::read(&span.0).expect("reads");
+    let payload = bytes.windows(32).position(|w| w == [0x55; 32]).expect("is logged");
+    let is_name = |at: &usize| bytes[*at..*at + 8] == 0xA7_u64.to_le_bytes();
+    let name = (payload - 64..payload - 8).find(is_name).expect("names its block");
+    let memory = std::fs::OpenOptions::new().write(true).open(&span.0).expect("is there");
+    std::os::unix::fs::FileExt::write_all_at(&memory, &[0xA6], name as u64).expect("writes");
+    (0..700).for_each(|turn| patch(1 + turn % 40, turn as u8));
+    let mut found = [0; BLOCK];
+    journal.read(block(0xA7), &mut found).expect("reads");
+    assert!(found[..32] == [0x55; 32], "{:?}", &found[..32]);
+}
+
 /// The first records of a lane have more frames than a list has room for. A step that reads them
 /// lists those of whole records alone.
 #[test]
