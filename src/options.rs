@@ -458,7 +458,8 @@ impl<L, H> Options<L, H> {
     /// what for.
     ///
     /// A step that would need a pass of the whole index, and has no time for it, reads the oldest
-    /// records instead. Where a share of the index is short of frames, transactions take steps
+    /// records instead. Where few of these still count, it may take longer all the same: it then
+    /// goes through much of the index for the next step. Where a share of the index is short of frames, transactions take steps
     /// before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
