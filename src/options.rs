@@ -459,8 +459,8 @@ impl<L, H> Options<L, H> {
     ///
     /// A step that would need a pass of the whole index, and has no time for it, reads the oldest
     /// records instead. Where few of these still count, it may take longer all the same: it then
-    /// goes through much of the index for the next step. Where a share of the index is short of frames, transactions take steps
-    /// before it has none.
+    /// goes through much of the index for the next step. Where a share of the index is short of
+    /// frames, transactions take steps before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
         self.settings.longest_stop = time;
