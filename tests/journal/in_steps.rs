@@ -192,6 +192,49 @@ fn a_step_that_reads_the_heads_ends_before_what_it_has_no_room_for() {
     }
 }
 
+/// Fills the index, and then writes a few blocks over and over. So most records at the heads say
+/// nothing any more, and the steps, of 5 microseconds each, have short lists. Returns the most
+/// places of the index that one of them went through.
+fn longest_pass_beside_short_lists(lanes: u16) -> u64 {
+    const MANY: u64 = 12_000;
+    let files = Files::new(&format!("steps-short-{lanes}"));
+    let options = any_options(ObjectLog::new(), NoHook).lanes(lanes).lane_bytes(3 << 19);
+    let options = options.index_frames(1 << 14).cache_bytes(0);
+    let options = options.longest_stop(Duration::from_micros(5));
+    let disk = DynDisk::new(files.disk_of(16 + MANY));
+    let journal = Journal::format(any_memory(8 << 20), disk, &options);
+    let journal: DynJournal = journal.expect("formats");
+    let patch = |number: u64, at: usize| {
+        journal.transact(|tx| tx.write_at(block(16 + number), at, &[7; 8])).expect("has room");
+    };
+    (0..MANY).for_each(|number| patch(number, 64));
+    for turn in 0..10_000 {
+        match turn % 50 {
+            0 => patch(turn / 50, 128),
+            _ => write(&journal, turn % 10, turn as u8),
+        }
+    }
+    for number in 0..MANY {
+        let mut found = [0; BLOCK];
+        journal.read(block(16 + number), &mut found).expect("reads");
+        let again = if number < 200 { [7; 8] } else { [0; 8] };
+        assert!(found[64..72] == [7; 8] && found[128..136] == again, "block {number}");
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.stops_for_bytes > 100 && stats.checkpointed.blocks >= MANY / 2, "{stats}");
+    stats.checkpointed.longest_pass
+}
+
+/// A list for the next steps is made by parts of a pass through the index. A part takes half of a
+/// step's time at most, however short the list is that the steps have meanwhile.
+#[test]
+fn a_step_with_a_short_list_goes_through_a_part_of_the_index() {
+    for lanes in [1, 3] {
+        let longest = longest_pass_beside_short_lists(lanes);
+        assert!((1..=250).contains(&longest), "{longest} places, {lanes} lanes");
+    }
+}
+
 #[test]
 fn a_transaction_does_not_wait_for_the_end_of_a_checkpoint() {
     let files = Files::new("steps-beside");

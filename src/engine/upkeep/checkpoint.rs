@@ -185,6 +185,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.freed_bytes += report.freed_bytes;
         total.freed_slots += report.freed_slots;
         total.unreadable += report.unreadable;
+        total.longest_pass = total.longest_pass.max(report.longest_pass);
         drop(done);
         self.levels.note_left(self.least_room());
         trace::checkpointed(report);

@@ -341,6 +341,11 @@ impl Oldest<'_> {
         self.left.place
     }
 
+    /// Whether its pass has begun, and is not over.
+    pub(super) const fn is_under_way(&self) -> bool {
+        !self.left.is_whole && self.left.place > 0
+    }
+
     /// The lanes that it leaves out.
     pub(super) const fn held(&self) -> Held {
         self.left.held

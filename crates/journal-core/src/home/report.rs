@@ -24,6 +24,9 @@ pub struct CheckpointReport {
     /// frames, and what lies behind those in their lanes, take space. It comes free once the
     /// blocks are written anew, whole, or discarded.
     pub unreadable: u64,
+    /// The most places of the index that one step went through for what is oldest, of those that
+    /// are or were used. Its time goes with that.
+    pub longest_pass: u64,
 }
 
 /// How a step of a checkpoint has ended.

@@ -51,8 +51,10 @@ const PLACE_NANOS: u64 = 10;
 /// eighth of a nanosecond for each byte, which is checked.
 const LISTED_NANOS: u64 = 200;
 
-/// This number of records of a lane are listed at one go. Commits to the lane wait for that.
+/// This number of records of a lane are listed at one go, and no further one behind this number of
+/// bytes. Commits to the lane wait for that.
 const RECORDS_AT_ONCE: u64 = 4;
+const BYTES_AT_ONCE: u64 = 16 << 10;
 
 /// What it is charged for a frame that it looks at and passes.
 const FRAME_NANOS: u64 = 500;
@@ -93,6 +95,10 @@ impl Charges {
         self.so_far = self.so_far.saturating_add(nanos);
     }
 
+    const fn left(&self) -> u64 {
+        self.most.saturating_sub(self.so_far)
+    }
+
     const fn have_room_for(&self, nanos: u64) -> bool {
         self.so_far.saturating_add(nanos) <= self.most
     }
@@ -120,12 +126,23 @@ impl IndexPlaces {
         self.all.saturating_sub(list.place())
     }
 
-    /// What it is charged to go through some of them.
+    /// About how many of some of them are used.
+    fn used_of(&self, places: usize) -> u64 {
+        let used = (self.used as u128).saturating_mul(places as u128);
+        let used = used.checked_div(self.all as u128).unwrap_or(0);
+        u64::try_from(used).unwrap_or(u64::MAX)
+    }
+
+    /// What a step is charged to go through some of them.
     fn nanos_of(&self, places: usize) -> u64 {
-        let all = PLACE_NANOS.saturating_mul(self.used as u64);
-        let nanos = u128::from(all).saturating_mul(places as u128);
-        let of_each = nanos.checked_div(self.all as u128).unwrap_or(0);
-        u64::try_from(of_each).unwrap_or(u64::MAX)
+        PLACE_NANOS.saturating_mul(self.used_of(places))
+    }
+
+    /// How many a step goes through in this time: at least one.
+    fn within(&self, nanos: u64) -> usize {
+        let used = u128::from(nanos / PLACE_NANOS);
+        let places = used.saturating_mul(self.all as u128).checked_div(self.used as u128);
+        usize::try_from(places.unwrap_or(u128::MAX)).unwrap_or(usize::MAX).max(1)
     }
 }
 
@@ -156,17 +173,24 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
         oldest.drop_below(oldest.frames().len(), &first_kept);
-        let places = IndexPlaces::of(indexes);
+        let (places, mut walked) = (IndexPlaces::of(indexes), 0_usize);
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
             let from = (&snapshot, &heads, places);
             let listed =
                 self.next_list(common, lanes, indexes, scratch.front, from, lists, charges.most)?;
-            charges.add(listed);
+            charges.add(listed.0);
+            walked = listed.1;
         }
-        let to_pass = places.behind(&coming);
-        let with_each = oldest.part_of(1, to_pass);
-        charges.frame = FRAME_NANOS.saturating_add(places.nanos_of(with_each));
+        // Each frame that is looked at brings a part of the next list's pass. Where few are left,
+        // these parts would be long: then the pass has half of the time that is left.
+        let most_places = places.within(charges.left() / 2);
+        let with_each = places.nanos_of(oldest.part_of(1, places.behind(&coming)));
+        if with_each > FRAME_NANOS {
+            charges.add(places.nanos_of(places.behind(&coming).min(most_places)));
+        } else {
+            charges.frame = FRAME_NANOS.saturating_add(with_each);
+        }
         let mut most = scratch.batch.len().saturating_mul(FRAMES_EACH);
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
@@ -208,8 +232,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
-        let part = oldest.part_of(seen, places.behind(&coming));
+        let part = oldest.part_of(seen, places.behind(&coming)).min(most_places);
         coming.go_on(indexes, part, |rule| self.keeps(rule));
+        let walked = places.used_of(walked.saturating_add(part));
+        report.longest_pass = report.longest_pass.max(walked);
         let has_others = common.geometry.lanes > 1;
         let lists = (&mut oldest, &mut coming);
         let moves = (&heads, &targets, &cut);
@@ -283,7 +309,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
     /// left, a new one is made: by a pass of the `places` of the indexes, or of the records at the
     /// heads, if the pass takes more than half of the time that the step may take. Then the one
-    /// behind it is begun. Returns what all that is charged.
+    /// behind it is begun, unless its pass is under way. Returns what all that is charged, and how
+    /// many places were gone through.
     #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn next_list<L: Policy, K: Kernels>(
         &self,
@@ -294,14 +321,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         (snapshot, heads, places): (&Snapshot, &Records, IndexPlaces),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         most_nanos: u64,
-    ) -> Result<u64, JournalError> {
+    ) -> Result<(u64, usize), JournalError> {
         let first_kept = &heads.map(|(sequence, _)| sequence);
         let here = (&snapshot.bounds, &snapshot.tails);
         let keeps = |rule| self.keeps(rule);
-        let mut charged = 0_u64;
-        let left = places.nanos_of(places.behind(coming));
-        if coming.follows(first_kept) && left <= most_nanos / 2 {
-            charged = left;
+        let (mut charged, mut walked) = (0_u64, 0_usize);
+        let (behind, follows) = (places.behind(coming), coming.follows(first_kept));
+        if follows && places.nanos_of(behind) <= most_nanos / 2 {
+            (charged, walked) = (places.nanos_of(behind), behind);
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
             oldest.drop_below(oldest.frames().len(), first_kept);
@@ -321,10 +348,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 oldest.go_on(indexes, usize::MAX, keeps);
             }
             charged = charged.saturating_add(read.unwrap_or(pass));
+            walked = walked.saturating_add(if read.is_none() { places.all } else { 0 });
         }
-        coming.begin(here, Some(oldest));
-        coming.hold(&oldest.held(), heads);
-        Ok(charged)
+        if !(follows && coming.is_under_way()) {
+            coming.begin(here, Some(oldest));
+            coming.hold(&oldest.held(), heads);
+        }
+        Ok((charged, walked))
     }
 
     /// Lists what the records at the heads have, as many as may be read in this time, and at least
@@ -347,10 +377,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             goes_on = false;
             let states = read.iter_mut().zip(&mut last).zip(&ends);
             for (number, ((read, last), end)) in (0..common.geometry.lanes).zip(states) {
-                let mut records = 0_u64;
+                let (mut records, at_once) = (0_u64, read.1.saturating_add(BYTES_AT_ONCE));
+                let has_more = |read: &(Sequence, u64)| read.1 < end.1 && read.0 < end.0;
                 let walked = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                     let mut reader = common.reader(lane, &mut *front);
-                    while records < RECORDS_AT_ONCE && read.1 < end.1 && read.0 < end.0 {
+                    while records < RECORDS_AT_ONCE && read.1 < at_once && has_more(read) {
                         // A head must not pass what rot has made of a record.
                         let bounds = PartBounds { end: end.1, device_blocks };
                         let record = reader.record(read.1, read.0, bounds);
@@ -380,7 +411,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 if !walked {
                     return Ok(None);
                 }
-                goes_on |= records == RECORDS_AT_ONCE && charged < most_nanos;
+                goes_on |= has_more(read) && charged < most_nanos;
             }
         }
         let unfinished =
