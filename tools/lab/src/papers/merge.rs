@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use crate::papers::row::Verdict;
 
-/// Where a line of a table has its figure and its verdict.
+/// Where a line of a table has its figure, what it compares, and its verdict.
 const FIGURE: usize = 1;
+const COMPARED: usize = 2;
 const VERDICT: usize = 6;
 const CELLS: usize = 10;
 
@@ -16,18 +17,35 @@ fn cell(line: &str, at: usize) -> Option<&str> {
     (is_row && !cells[FIGURE].starts_with("---")).then(|| cells[at])
 }
 
-/// How many rows have each verdict, as a line of the page.
+/// The paper and the workload of a row: `gate: NJS 1` and `NJS 8b` are of one paper.
+fn subject(line: &str) -> Option<(&str, &str)> {
+    let figure = cell(line, FIGURE)?;
+    let paper = figure.strip_prefix("gate: ").unwrap_or(figure).split(' ').next()?;
+    let workload = cell(line, COMPARED)?.split([':', ',', ';']).next()?;
+    Some((paper, workload))
+}
+
+/// How many rows have each verdict, as a line of the page. Rows whose gate is out do not count.
 pub fn counted(page: &str) -> String {
-    let count = |verdict: Verdict| {
-        page.lines().filter(|line| cell(line, VERDICT) == Some(verdict.text())).count()
+    let has = |line: &str, verdict: Verdict| cell(line, VERDICT) == Some(verdict.text());
+    let is_gate = |line: &str| cell(line, FIGURE).is_some_and(|it| it.starts_with("gate: "));
+    let open_gates = page.lines().filter(|line| is_gate(line) && has(line, Verdict::Out));
+    let open_gates: Vec<_> = open_gates.filter_map(subject).collect();
+    let counts = |line: &&str| {
+        is_gate(line) || subject(line).is_none_or(|subject| !open_gates.contains(&subject))
     };
+    let count =
+        |verdict: Verdict| page.lines().filter(|line| has(line, verdict)).filter(counts).count();
     let [within, sign, out, printed] =
         [Verdict::In, Verdict::Sign, Verdict::Out, Verdict::Printed].map(count);
     let judged = within + sign + out;
-    let share = 100 * (within + sign) / judged.max(1);
+    let share = 100 * within / judged.max(1);
+    let has_band = |line: &&str| cell(line, VERDICT).is_some() && !has(line, Verdict::Printed);
+    let left = page.lines().filter(has_band).count() - judged;
     format!(
-        "{within} rows in their bands, {sign} with the paper's sign, {out} out: {share} % of those \
-         that have a band are in it. {printed} are printed alone.\n"
+        "{within} rows are in their bands, {sign} have the paper's sign, and {out} are out: {share} % \
+         of those that have a band are in it. {printed} are printed alone. {left} do not count, \
+         since a gate of their baselines is out.\n"
     )
 }
 
@@ -138,6 +156,27 @@ mod tests {
         assert!(merged.ends_with(&format!("\n## A\n\ntext\n\n{expected}")), "{merged}");
         let text = super::merged(&merged, "# Page\n\ncounts\n\n## A\n\nother text\n", &["A", "B"]);
         assert!(text.ends_with(&format!("\n## A\n\nother text\n\n{expected}")), "{text}");
-        assert!(merged.contains("2 rows in their bands, 0 with the paper's sign, 2 out: 50 %"));
+        let counts = "2 rows are in their bands, 0 have the paper's sign, and 2 are out: 50 %";
+        assert!(merged.contains(counts));
+    }
+
+    #[test]
+    fn a_row_whose_gate_is_out_does_not_count() {
+        let of = |figure: &str, compared: &str, verdict: &str| {
+            format!("| {figure} | {compared} | - | 1 | must | {verdict} | 1 | |\n")
+        };
+        let rows = [
+            of("gate: A 1", "mail: fast / slow", "**out**"),
+            of("gate: A 1", "files: fast / slow", "in"),
+            of("A 8b", "mail; stands still", "in"),
+            of("A 9", "mail, long: on / off", "**out**"),
+            of("A 9", "files; stands still", "sign"),
+            of("B 2", "mail: on / off", "in"),
+        ];
+        let counted = counted(&rows.concat());
+        assert!(
+            counted.starts_with("2 rows are in their bands, 1 have the paper's sign, and 1 are")
+        );
+        assert!(counted.contains("out: 50 %") && counted.contains("2 do not count"), "{counted}");
     }
 }
