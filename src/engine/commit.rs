@@ -11,7 +11,7 @@
 //!    seat are given back.
 //!
 //! Every way to commit leads through [`recording`](Shared::recording), and ends with
-//! [`ended`](Shared::ended). A call tries the shorter ways first:
+//! [`ended`](Shared::ended). A call of `Journal::commit` tries the shorter ways first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).
@@ -120,7 +120,7 @@ struct Recording {
     open: OpenRecord,
     durability: Durability,
     /// Whether the fence is left to others, which wait for the lane.
-    waits: bool,
+    leaves_fence: bool,
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -557,9 +557,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         (overwritten, is_noted): (Stamp, bool),
         durability: Durability,
     ) -> Recording {
-        let waits = cell.turn.is_busy() && state.group.has_room();
+        let leaves_fence = cell.turn.is_busy() && state.group.has_room();
         let pace = match durability {
-            Durability::Durable if !waits => Pace::AtOnce,
+            Durability::Durable if !leaves_fence => Pace::AtOnce,
             _ => Pace::Deferred,
         };
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
@@ -568,7 +568,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             true => self.notes.stamp_above(below),
             false => Stamp(below.raw() + 1),
         };
-        Recording { open: state.lane.begin(stamp, pace), durability, waits }
+        Recording { open: state.lane.begin(stamp, pace), durability, leaves_fence }
     }
 
     /// Stores a record that was begun, as it was prepared. Returns the number of its frames.
@@ -617,14 +617,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         record: Recording,
         cell: &LaneCell<M>,
     ) -> Result<(), Error> {
-        let Recording { open, durability, waits } = record;
+        let Recording { open, durability, leaves_fence } = record;
         let sequence = open.sequence();
         let is_awaited = state.group.is_awaited();
         let LaneState { lane, slots, .. } = &mut *state;
         let in_flight = match lane.close(open, slots) {
             Some(in_flight) => Some(in_flight),
             // A deferred record does not leave a group behind that no thread fences.
-            None if durability == Durability::Deferred && is_awaited && !waits => {
+            None if durability == Durability::Deferred && is_awaited && !leaves_fence => {
                 lane.flush_all_deferred(slots)
             }
             None => None,

@@ -242,7 +242,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
-        let share = self.share(block)?;
+        let share = self.lock_share(block)?;
         let stripe = self.blocks.stripe(block);
         let locks = self.blocks.of_run(block);
         // The usual way takes a step where the share is low on frames.

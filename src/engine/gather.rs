@@ -202,7 +202,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // Its record is in the index before the committing batch is gone (G3).
             let is_known = || {
                 committing.is_some_and(|batch| batch.has(block))
-                    || self.share(block).map_or(true, |share| share.index.newest(block).is_some())
+                    || self
+                        .lock_share(block)
+                        .map_or(true, |share| share.index.newest(block).is_some())
             };
             is_append
                 && staged.image(block).is_some()
@@ -248,7 +250,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn give_back_known(&self, staged: &Staged, is_known: impl Fn(BlockNumber) -> bool) {
         for at in 0..staged.count() {
             let block = staged.operation(at).block();
-            if let Some(Ok(mut share)) = is_known(block).then(|| self.share(block)) {
+            if let Some(Ok(mut share)) = is_known(block).then(|| self.lock_share(block)) {
                 share.reserved -= 1;
             }
         }
@@ -342,7 +344,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn note_overwritten<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         for at in 0..operations.count() {
             let block = operations.with(at, Operation::block);
-            let Ok(share) = self.share(block) else { return };
+            let Ok(share) = self.lock_share(block) else { return };
             work.note_how(&share);
             self.note_overwritten_by(work, &share, block);
         }

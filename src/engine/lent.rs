@@ -60,7 +60,7 @@ impl<L, M: Machine> Shared<L, M> {
         if !self.caches {
             return call(None);
         }
-        let Ok(mut share) = self.share(block) else { return call(None) };
+        let Ok(mut share) = self.lock_share(block) else { return call(None) };
         let kept = self.lent_of(&mut share, block);
         let is_there = kept.is_some();
         let result = call(kept);
@@ -78,7 +78,7 @@ impl<L, M: Machine> Shared<L, M> {
         if !self.caches || self.pins {
             return false;
         }
-        let Ok(mut share) = self.share(block) else { return false };
+        let Ok(mut share) = self.lock_share(block) else { return false };
         if self.lent_of(&mut share, block).is_none() {
             return false;
         }
@@ -156,7 +156,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether what is committed of a block that the caller has locked can be lent to the policy.
     pub(crate) fn lends_old(&self, block: BlockNumber) -> bool {
         self.caches
-            && self.share(block).is_ok_and(|mut share| self.lent_of(&mut share, block).is_some())
+            && self
+                .lock_share(block)
+                .is_ok_and(|mut share| self.lent_of(&mut share, block).is_some())
     }
 
     /// Whether bytes of a block that the caller has locked are these already, as far as the cache

@@ -83,7 +83,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut patience = Patience::default();
         let mut tries = 0;
         loop {
-            let mut share = self.share(block)?;
+            let mut share = self.lock_share(block)?;
             let newest = self.newest_readable(&share, block);
             if self.caches {
                 if self.look_up(&mut share, block, newest, 0, into) {
@@ -119,7 +119,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             device.read(below, into).map_err(Error::Device)?;
             let mut share = match kept {
                 Some(share) => share,
-                None => self.share(block)?,
+                None => self.lock_share(block)?,
             };
             if share.index.changes() == changes {
                 let is_live = self.apply(&mut share, block, newest, payload, into)?;
@@ -200,7 +200,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.gathering.has_any() && self.gathering.has(block) {
             return Ok(None);
         }
-        let share = self.share(block)?;
+        let share = self.lock_share(block)?;
         let is_alone = share.index.newest(block).is_none();
         Ok(is_alone.then(|| share.index.changes()))
     }
@@ -216,7 +216,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.caches || self.gathering.has_any() {
             return Ok(false);
         }
-        let mut share = self.share(block)?;
+        let mut share = self.lock_share(block)?;
         let newest = self.newest_readable(&share, block);
         let is_there = self.look_up(&mut share, block, newest, at, into);
         if is_there {
@@ -250,7 +250,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a block is to be logged whole: a new image ends what is wrong with the block, or
     /// cuts off its long chain of frames. What a cache has of it is nothing to build on.
     fn is_logged_whole(&self, block: BlockNumber) -> Result<bool, Error> {
-        let share = self.share(block)?;
+        let share = self.lock_share(block)?;
         Ok(share.index.is_unreadable(block) || share.ends_chain_of(block))
     }
 
@@ -289,7 +289,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(is_live) = self.read_gathered(block, into)? {
             return Ok(is_live);
         }
-        let mut share = self.share(block)?;
+        let mut share = self.lock_share(block)?;
         // These two are to be logged whole: a new image ends what is wrong with the block, or cuts
         // off its long chain of frames.
         if share.index.is_unreadable(block) || share.ends_chain_of(block) {
@@ -427,7 +427,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
                 _ => continue,
             };
-            let Ok(mut share) = self.share(update.block) else { return };
+            let Ok(mut share) = self.lock_share(update.block) else { return };
             if let Some(image) = image {
                 if share.is_newest_of(update.block, committed) {
                     share.keep(update.block, image);
@@ -451,7 +451,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if !is_built && !keeps_images {
                 return;
             }
-            let Ok(mut share) = self.share(block) else { return };
+            let Ok(mut share) = self.lock_share(block) else { return };
             if share.is_newest_of(block, committed) {
                 share.keep_page(block, page);
             }

@@ -121,7 +121,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
-        let mut share = self.share(block)?;
+        let mut share = self.lock_share(block)?;
         if let Err(holder) = self.try_lock_block(&mut share, work, age, block) {
             drop(share);
             share = self.wait_to_lock(work, age, block, holder)?;
@@ -130,7 +130,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // Not with the share in hand: what is gathered comes before it in the order of locks.
             drop(share);
             work.on_gathered |= self.gathering.has(block);
-            share = self.share(block)?;
+            share = self.lock_share(block)?;
         }
         Ok(share)
     }
@@ -174,7 +174,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 <= self.common.geometry.lane_bytes / WHOLE_PART
             && operations.iter().any(|operation| {
                 let block = operation.block();
-                self.share(block).is_ok_and(|share| share.ends_chain_of(block))
+                self.lock_share(block).is_ok_and(|share| share.ends_chain_of(block))
             })
     }
 
@@ -237,7 +237,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     }
                 }
             }
-            let mut share = self.share(block)?;
+            let mut share = self.lock_share(block)?;
             let locked = self.try_lock_block(&mut share, work, age, block);
             Ok(locked.map_err(|found| holder = found).is_ok().then_some(share))
         };
@@ -255,7 +255,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     wait.end_with_it();
                 }
                 // Before the threads are woken that were refused because of the claim.
-                Err(_) => self.share(block)?.claims.give_up(block, age),
+                Err(_) => self.lock_share(block)?.claims.give_up(block, age),
             }
         }
         locked
@@ -271,7 +271,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let seats = self.seats.own_numbers();
         let wait = self.waiting.wait_for_block(&self.blocks, (block, age), seats, holds_some);
         let wait = wait.map_err(|InCircle| Error::Conflict { block })?;
-        self.share(block)?.claims.add(block, age);
+        self.lock_share(block)?.claims.add(block, age);
         Ok(wait)
     }
 
@@ -369,7 +369,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_places() > 0 {
             return Ok(0);
         }
-        let mut share = self.share(first)?;
+        let mut share = self.lock_share(first)?;
         work.note_how(&share);
         // Block by block, a step is taken where the share is low on frames.
         if self.wants_step(&share) {
@@ -465,7 +465,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<(), Error> {
         if result.is_err() {
-            self.share(block)?.reserved -= 1;
+            self.lock_share(block)?.reserved -= 1;
             self.tell_waiters_for_room();
         }
         result
@@ -480,7 +480,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<(), Error> {
         let reserve = |work: &mut Work| {
-            let mut share = self.share(block)?;
+            let mut share = self.lock_share(block)?;
             Ok::<_, Error>(self.reserve_frame(&mut share, work, block))
         };
         if reserve(work)? {
@@ -491,8 +491,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.commit_batch()?;
         let could_be = |share: &Share| share.index.capacity() > share.reserved;
-        if could_be(&*self.share(block)?) {
-            self.make_room(|_| self.share(block).is_ok_and(|share| share.has_room()))?;
+        if could_be(&*self.lock_share(block)?) {
+            self.make_room(|_| self.lock_share(block).is_ok_and(|share| share.has_room()))?;
         }
         if reserve(work)? {
             return Ok(());
@@ -500,7 +500,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let all = others;
         let others = (0..others.count()).map(|at| others.with(at, Operation::block));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
-        if beside >= self.share(block)?.index.capacity() {
+        if beside >= self.lock_share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
@@ -622,7 +622,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         if let Err(error) = self.check_not_pinned(work.lane, more + kept) {
             // The kept bytes are kept for this.
-            let ends_it = self.share(block)?.index.is_unreadable(block);
+            let ends_it = self.lock_share(block)?.index.is_unreadable(block);
             if ends_it && self.try_reserve_above(work, more, 0) {
                 work.leaves_lane = false;
                 return Ok(());

@@ -115,7 +115,7 @@ impl<L, M: Machine> Shared<L, M> {
     #[cold]
     fn give_frames_back(&self, work: &mut Work) {
         for (block, count) in work.granted_frames.drain(..) {
-            if let Ok(mut share) = self.share(block) {
+            if let Ok(mut share) = self.lock_share(block) {
                 share.reserved -= count;
             }
         }
@@ -301,7 +301,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     fn grant_all(&self, work: &mut Work, wants: &Wants) -> Result<bool, Error> {
         for (block, count) in &wants.frames {
-            let mut share = self.share(*block)?;
+            let mut share = self.lock_share(*block)?;
             if share.index.free_frames() < share.reserved + count {
                 drop(share);
                 self.give_frames_back(work);
@@ -328,7 +328,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         let has_bytes = self.each_lane().any(|lane| self.lane(lane).unreserved.left() >= needed);
         let has_frames = |(block, count): &(BlockNumber, usize)| {
-            self.share(*block)
+            self.lock_share(*block)
                 .is_ok_and(|share| share.index.free_frames() >= share.reserved + count)
         };
         has_bytes && wants.frames.iter().all(has_frames)
@@ -337,7 +337,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether all that is wanted would be there if all records were home (N4).
     fn could_fit(&self, wants: &Wants) -> Result<bool, Error> {
         for (block, count) in &wants.frames {
-            let share = self.share(*block)?;
+            let share = self.lock_share(*block)?;
             if share.index.capacity() < share.reserved + count {
                 return Ok(false);
             }
@@ -363,7 +363,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Then the transaction is told when it goes on.
     fn waits_in_vain(&self, wants: &Wants) -> Result<bool, Error> {
         for (at, count) in &wants.frames {
-            let has_some = self.share(*at)?.index.free_frames() >= *count;
+            let has_some = self.lock_share(*at)?.index.free_frames() >= *count;
             if !has_some {
                 self.check_not_filled_by_more(*at)?;
             }

@@ -81,12 +81,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<(), Error> {
         self.check_not_failed()?;
         let Reading { device, payload } = reading;
-        let mut share = self.share(block)?;
+        let mut share = self.lock_share(block)?;
         let newest = newest_up_to(&share, block, stamp);
         if let Some(below) = self.common.block_below(&share.index, block, newest) {
             drop(share);
             device.read(below, into).map_err(Error::Device)?;
-            share = self.share(block)?;
+            share = self.lock_share(block)?;
         }
         // As long as the snapshot is kept this is the same one.
         let newest = newest_up_to(&share, block, stamp);

@@ -70,7 +70,7 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         }
         // A snapshot may see the older version.
         let is_kept = self.shared.keeps_for_snapshots();
-        let share = if is_kept { None } else { self.shared.share(block).ok() };
+        let share = if is_kept { None } else { self.shared.lock_share(block).ok() };
         let slot = share.and_then(|mut share| {
             let spares = self.shared.keeps(Rule::NewestSpared);
             let is_durable = |frame: &FrameAt| self.is_durable(frame) || !spares;
@@ -85,7 +85,7 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         if let Some(known) = self.answers[at].may_go_home {
             return known;
         }
-        let may = self.shared.share(block).is_ok_and(|share| {
+        let may = self.shared.lock_share(block).is_ok_and(|share| {
             let Some(newest) = share.index.newest(block) else { return true };
             let frame = share.index.frame(newest);
             // A snapshot may see what is home, if the discard came behind it.
@@ -112,12 +112,12 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     }
 
     fn has_frames(&mut self, block: BlockNumber) -> bool {
-        self.shared.share(block).is_ok_and(|share| share.index.newest(block).is_some())
+        self.shared.lock_share(block).is_ok_and(|share| share.index.newest(block).is_some())
     }
 
     fn gone_home(&mut self, block: BlockNumber) {
         // A share whose holder panicked: the journal has failed.
-        if let Ok(mut share) = self.shared.share(block) {
+        if let Ok(mut share) = self.shared.lock_share(block) {
             share.index.make_sure(block);
         }
     }
@@ -134,7 +134,7 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     #[inline(always)]
     fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
         // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = self.shared.share(frame.block) else { return Ok(()) };
+        let Ok(mut share) = self.shared.lock_share(frame.block) else { return Ok(()) };
         self.shared.tell(&mut share, frame)?;
         share.reserved -= 1;
         if let Some(told) = &mut self.told {

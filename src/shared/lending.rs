@@ -102,7 +102,7 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
     }
 
     fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
-        match self.0.share(block) {
+        match self.0.lock_share(block) {
             Ok(mut share) => call(&mut share.index),
             Err(_) => call(&mut IndexParts::none()),
         }

@@ -242,10 +242,13 @@ impl<L, M: Machine> Shared<L, M> {
         Error::Failed
     }
 
-    /// The share of the index that has a block. Inlined, so that the guard does not come back by
+    /// Locks the share of the index that has a block. Inlined, so that the guard does not come back by
     /// memory (C1).
     #[inline(always)]
-    pub(crate) fn share(&self, block: BlockNumber) -> Result<StoreLockGuard<'_, Share>, Error> {
+    pub(crate) fn lock_share(
+        &self,
+        block: BlockNumber,
+    ) -> Result<StoreLockGuard<'_, Share>, Error> {
         let share = &self.shares[share_of(block, self.shares.len())];
         share.lock().map_err(|_| self.poisoned())
     }

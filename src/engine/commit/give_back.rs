@@ -46,7 +46,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let cell = self.lane(work.lane);
         for (block, slot) in work.held_slots() {
             let is_free =
-                self.share(block).is_ok_and(|mut share| share.index.release_slot(block, slot));
+                self.lock_share(block).is_ok_and(|mut share| share.index.release_slot(block, slot));
             let Some(Ok(mut state)) = is_free.then(|| self.lock_lane(cell)) else { continue };
             let LaneState { lane, slots, .. } = &mut *state;
             InLane { lane, states: slots }.give_slot(slot);
@@ -72,7 +72,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         for at in 0..operations.count() {
             let block = operations.with(at, Operation::block);
             if placed.next_if_eq(&&block).is_none() {
-                if let Ok(mut share) = self.share(block) {
+                if let Ok(mut share) = self.lock_share(block) {
                     share.reserved -= 1;
                 }
             }
@@ -98,7 +98,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[cold]
     fn unlock_beside(&self, held: &[BlockNumber]) {
         for block in held {
-            if let Ok(mut share) = self.share(*block) {
+            if let Ok(mut share) = self.lock_share(*block) {
                 self.blocks.unlock_beside(&mut share.claims, *block);
             }
         }

@@ -42,7 +42,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let number = share_of(block, self.shares.len());
         // 1. A slot: a spare one, one that is free, or that of a block that was not read lately.
         let spare = {
-            let _share = self.share(block)?;
+            let _share = self.lock_share(block)?;
             clean.take(number, false)
         };
         let slot = match spare {
@@ -50,7 +50,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             None => match self.take_free_slot(clean, block)? {
                 Some(slot) => Some(slot),
                 None => {
-                    let _share = self.share(block)?;
+                    let _share = self.lock_share(block)?;
                     clean.take(number, true)
                 }
             },
@@ -63,7 +63,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             InLane { lane, states: slots }.fill(slot, image);
         }
         // 3. It counts if nothing has come meanwhile.
-        let share = self.share(block)?;
+        let share = self.lock_share(block)?;
         let is_home = share.index.newest(block).is_none() && share.index.changes() == changes;
         clean.put(number, block, slot, is_home || !self.keeps(Rule::CleanIsHome));
         Ok(())

@@ -41,7 +41,7 @@ fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
         scope.spawn(move || journal.commit(&[second], Durability::Durable).expect("gets through"));
         let shared = journal.shared();
         let is_claimed = || {
-            let share = shared.share(BlockNumber(5)).expect("is not poisoned");
+            let share = shared.lock_share(BlockNumber(5)).expect("is not poisoned");
             share.claims.older(BlockNumber(5), Age(u64::MAX)).is_some()
         };
         while !is_claimed() {
@@ -172,7 +172,7 @@ fn the_thread_in_the_background_makes_room_for_frames() {
     let options = options().lanes(1).index_frames(63).background_checkpoint(true);
     let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(256), &options).expect("formats");
     let shared = journal.shared();
-    let share = || shared.share(BlockNumber(0)).expect("is not poisoned");
+    let share = || shared.lock_share(BlockNumber(0)).expect("is not poisoned");
     assert_eq!((shared.shares.len(), share().index.capacity()), (1, 63));
     // Frames that are only reserved do not come free by a checkpoint.
     let mut large = journal.begin().expect("begins");
@@ -220,7 +220,7 @@ fn steps_free_frames_before_there_is_none() {
         let shared = journal.shared();
         for number in (0..1 << 20).step_by(8) {
             commit(&journal, number);
-            let share = shared.share(BlockNumber(number)).expect("is not poisoned");
+            let share = shared.lock_share(BlockNumber(number)).expect("is not poisoned");
             assert!(share.index.free_frames() > 0, "{name}: none is left at block {number}");
             if shared.done().stops.for_frames > 100 {
                 break;
@@ -245,7 +245,9 @@ fn patches_that_fit_are_committed_whether_or_not_a_chain_is_to_end() {
     for _ in 0..50 {
         journal.commit(&[update(0)], Durability::Durable).expect("commits");
     }
-    assert!(shared.share(BlockNumber(0)).expect("is not poisoned").ends_chain_of(BlockNumber(0)));
+    assert!(
+        shared.lock_share(BlockNumber(0)).expect("is not poisoned").ends_chain_of(BlockNumber(0))
+    );
     let many: Vec<_> = (0..10).map(update).collect();
     // What is gathered keeps commits from the shortest ways.
     journal.transact_gathered(|tx| tx.write_at(BlockNumber(50), 0, &[1; 8])).expect("is gathered");

@@ -101,8 +101,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Takes what writes home for a step of an upkeep.
-    pub(super) fn step(&self) -> Result<HeldHome<'_, M>, Error> {
+    /// Locks what writes home, for one step of an upkeep.
+    pub(super) fn lock_home(&self) -> Result<HeldHome<'_, M>, Error> {
         self.home.lock_behind().map_err(|_| self.poisoned())
     }
 
@@ -221,7 +221,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
                 let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
                 let written = self
-                    .step()?
+                    .lock_home()?
                     .checkpoint_batch(common, lanes, shares, &mut scratch, scope, report)
                     .map_err(Error::from);
                 listed = scratch.waiting.left();
@@ -250,7 +250,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-            Ok(self.step()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
+            Ok(self.lock_home()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
         })?;
         Ok(stays)
     }
@@ -508,7 +508,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the index that has this block.
     #[cold]
     pub(crate) fn check_not_filled(&self, block: BlockNumber) -> Result<(), Error> {
-        if self.share(block)?.index.free_frames() > 0 {
+        if self.lock_share(block)?.index.free_frames() > 0 {
             return Ok(());
         }
         self.check_not_filled_by_more(block)
@@ -540,7 +540,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-        let mut home = self.step()?;
+        let mut home = self.lock_home()?;
         let report = match what {
             Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
             Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
@@ -682,7 +682,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn close(&self) -> Result<(), Error> {
         self.check_not_failed()?;
         self.with_upkeep(|_| {
-            let noted = self.step()?.close(&self.common, &mut LanesOf(self));
+            let noted = self.lock_home()?.close(&self.common, &mut LanesOf(self));
             noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
         })
     }

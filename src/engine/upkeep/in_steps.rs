@@ -192,7 +192,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
         let reports = (&mut made.home, &mut made.folded);
         self.writing(|| {
-            let mut home = self.step()?;
+            let mut home = self.lock_home()?;
             Ok(match which {
                 Which::Rings => {
                     let scope = if has_slots { Scope::Rings } else { Scope::All };
@@ -242,7 +242,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (mut made, start) = (Made::default(), Instant::now());
         self.with_upkeep_first(|cell| {
             // Another thread may have freed some meanwhile, or have tried in vain.
-            if !self.wants_step(&*self.share(block)?) {
+            if !self.wants_step(&*self.lock_share(block)?) {
                 return Ok(());
             }
             let readable = self.readable();

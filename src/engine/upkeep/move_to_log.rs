@@ -2,8 +2,8 @@
 //! a write home.
 //!
 //! It is a transaction of content that is committed already, made by the upkeep. A reader of a
-//! block sees no difference, before, in the middle or after. What was below stays as it is until
-//! nothing needs it. The new version's stamp is above that of the one that is moved, in whatever
+//! block sees the same content before, during and after the move. The older version stays as it is
+//! until nothing needs it. The new version's stamp is above that of the one that is moved, in whatever
 //! lane that lies: it becomes the newest, here as for the next open.
 //!
 //! The upkeep comes behind blocks in the order of locks. So it waits for no block: it moves those
@@ -115,7 +115,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         image: &mut [u8],
         takes: Takes,
     ) -> Result<Option<Newest>, Error> {
-        let mut share = self.share(block)?;
+        let mut share = self.lock_share(block)?;
         if !share.has_room() || self.try_lock_block(&mut share, &mut seat.work, age, block).is_err()
         {
             return Ok(None);
@@ -133,7 +133,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // The checkpoint that comes to it says so.
             Err(_) => return Ok(None),
         };
-        share = self.share(block)?;
+        share = self.lock_share(block)?;
         let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
         Ok(is_there.then_some(newest))
     }

@@ -104,7 +104,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-            Ok(self.step()?.let_heads_pass(common, lanes, shares, &mut scratch, &mut report)?)
+            Ok(self.lock_home()?.let_heads_pass(
+                common,
+                lanes,
+                shares,
+                &mut scratch,
+                &mut report,
+            )?)
         })
         .inspect_err(|error| self.fail_of(*error))?;
         if report.freed_bytes > 0 {
@@ -165,7 +171,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Lets go of a block that was taken and is discarded (RL4); whether it can. The room that was
     /// reserved for its frame is given back then.
     fn lets_go_of(&self, block: BlockNumber) -> bool {
-        let Ok(mut share) = self.share(block) else { return false };
+        let Ok(mut share) = self.lock_share(block) else { return false };
         let is_durable = |frame: &FrameAt| self.lane(frame.lane).reach.is_durable(frame.sequence);
         let goes = let_go_of_discard(&mut share.index, block, is_durable);
         share.reserved -= usize::from(goes);

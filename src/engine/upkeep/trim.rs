@@ -29,7 +29,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<u64, Error> {
         self.watched(|| {
             // 1. No batch is on its way home.
-            let home = self.step()?;
+            let home = self.lock_home()?;
             // 2. The blocks whose content nobody has.
             let mut free = Vec::new();
             for block in blocks {
@@ -61,7 +61,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.keeps_for_snapshots() {
             return Ok(false);
         }
-        let share = self.share(block)?;
+        let share = self.lock_share(block)?;
         let Some(newest) = share.index.newest(block) else { return Ok(false) };
         let frame = share.index.frame(newest);
         let is_durable = self.lane(frame.lane).reach.is_durable(frame.sequence);

@@ -1,7 +1,7 @@
 //! Which blocks of the store are free: runs of neighbours, in memory alone.
 //!
-//! Guarantees: no two runs touch, so there are never more runs than there are extents and blocks of
-//! the directory, and one.
+//! Guarantees: no two runs touch, so there is at most one run more than there are extents and
+//! blocks of the directory.
 
 use alloc::collections::BTreeMap;
 use core::ops::Bound;

@@ -43,9 +43,9 @@ crate::sites! {
     }
 }
 
-/// A snapshot of the lanes: where each one stood when everything in it had been fenced.
+/// Where each lane stood when everything in it had been fenced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct FencedLanes {
     /// Records below are durable.
     pub(crate) bounds: Bounds,
     pub(super) tails: [u64; LANES_MAX as usize],
@@ -69,22 +69,22 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         L: Policy,
         K: Kernels,
     {
-        self.snapshot(common, lanes, true).map(drop)
+        self.fence_all(common, lanes, true).map(drop)
     }
 
-    pub(crate) fn snapshot<L: Policy, K: Kernels>(
+    pub(crate) fn fence_all<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         flushes: bool,
-    ) -> Result<Snapshot, JournalError> {
-        let mut snapshot = Snapshot {
+    ) -> Result<FencedLanes, JournalError> {
+        let mut fenced = FencedLanes {
             bounds: [Sequence(0); LANES_MAX as usize],
             tails: [0; LANES_MAX as usize],
             stamp: self.superblock.stamp_floor(),
             noted: self.superblock.noted,
         };
-        let places = snapshot.bounds.iter_mut().zip(snapshot.tails.iter_mut());
+        let places = fenced.bounds.iter_mut().zip(fenced.tails.iter_mut());
         for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
             lanes.with(LaneNumber(number), |InLane { lane, states }| {
                 let deferred = if flushes { lane.flush_all_deferred(states) } else { None };
@@ -92,12 +92,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     let _ = lane.fence(deferred).map_err(JournalError::Medium)?;
                 }
                 (*bound, *tail) = (lane.next_sequence, lane.tail);
-                snapshot.stamp = snapshot.stamp.max(lane.last_stamp);
-                snapshot.noted = newer_note(snapshot.noted, lane.noted);
+                fenced.stamp = fenced.stamp.max(lane.last_stamp);
+                fenced.noted = newer_note(fenced.noted, lane.noted);
                 Ok(())
             })??;
         }
-        Ok(snapshot)
+        Ok(fenced)
     }
 
     /// Writes one batch of blocks home; returns whether there was anything to write.
@@ -113,9 +113,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scope: Scope,
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
-        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let those = (common, &*lanes);
-        let (count, left_out) = self.collect(those, indexes, &snapshot.bounds, scope, scratch);
+        let (count, left_out) = self.collect(those, indexes, &fenced.bounds, scope, scratch);
         if count == 0 {
             if left_out {
                 return Ok(true);
@@ -124,7 +124,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // that seems left is being written by another thread.
             let lacks_shield = common.geometry.shield_blocks == 0 && self.tears(common);
             let left =
-                if lacks_shield { self.not_home(indexes, &snapshot.bounds, scope) } else { None };
+                if lacks_shield { self.not_home(indexes, &fenced.bounds, scope) } else { None };
             return match left {
                 Some(block) => Err(JournalError::NoShield { block }),
                 None => {
@@ -134,7 +134,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             };
         }
         let lanes = &*lanes;
-        let view = ContentView { common, lanes, bounds: &snapshot.bounds };
+        let view = ContentView { common, lanes, bounds: &fenced.bounds };
         let mut batch = Batch { view, indexes, count };
         self.write_home(&mut batch, scratch, report)?;
         Ok(true)
@@ -153,19 +153,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         self.end_attempt();
-        let snapshot = self.snapshot(common, lanes, true)?;
+        let fenced = self.fence_all(common, lanes, true)?;
         if common.geometry.lane_places() == 0 {
-            let cut = self.cut_with(indexes, &snapshot.bounds, true);
-            return self.advance(common, lanes, indexes, scratch, &snapshot, &cut, report);
+            let cut = self.cut_with(indexes, &fenced.bounds, true);
+            return self.advance(common, lanes, indexes, scratch, &fenced, &cut, report);
         }
         loop {
             let mut voided = FoldReport::default();
-            self.void_at_home(common, lanes, indexes, &snapshot, scratch, &mut voided)?;
-            let cut = self.cut(indexes, &snapshot.bounds);
-            self.advance(common, lanes, indexes, scratch, &snapshot, &cut, report)?;
+            self.void_at_home(common, lanes, indexes, &fenced, scratch, &mut voided)?;
+            let cut = self.cut(indexes, &fenced.bounds);
+            self.advance(common, lanes, indexes, scratch, &fenced, &cut, report)?;
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
-            if !self.has_entries_at_home(indexes, &snapshot.bounds) {
+            if !self.has_entries_at_home(indexes, &fenced.bounds) {
                 return Ok(());
             }
         }
@@ -182,12 +182,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
     ) -> Result<(), JournalError> {
-        let snapshot = self.snapshot(common, lanes, true)?;
+        let fenced = self.fence_all(common, lanes, true)?;
         let mut superblock = self.superblock.clone();
-        for (mark, bound) in superblock.marks_mut().iter_mut().zip(snapshot.bounds) {
+        for (mark, bound) in superblock.marks_mut().iter_mut().zip(fenced.bounds) {
             mark.durable_to = bound.raw().into();
         }
-        self.store_superblock(common, lanes, superblock, &snapshot, true)
+        self.store_superblock(common, lanes, superblock, &fenced, true)
     }
 
     /// From now on records may have [notes](crate::parts::Names::set_note): readers that do not
@@ -209,8 +209,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         let mut superblock = self.superblock.clone();
         superblock.begin_notes().map_err(JournalError::Geometry)?;
-        let snapshot = self.snapshot(common, lanes, true)?;
-        self.store_superblock(common, lanes, superblock, &snapshot, false)
+        let fenced = self.fence_all(common, lanes, true)?;
+        self.store_superblock(common, lanes, superblock, &fenced, false)
     }
 
     /// Whether records may have notes.
@@ -225,13 +225,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         mut superblock: Superblock,
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         closes: bool,
     ) -> Result<(), JournalError> {
         lanes.check_all_there()?;
-        let stamp = if self.keeps(Rule::StampFloor) { snapshot.stamp } else { Stamp(0) };
+        let stamp = if self.keeps(Rule::StampFloor) { fenced.stamp } else { Stamp(0) };
         if self.keeps(Rule::NoteKept) {
-            superblock.noted = snapshot.noted;
+            superblock.noted = fenced.noted;
         }
         superblock.header.stamp_floor = stamp.raw().into();
         let generation = superblock.generation().raw().saturating_add(1);
@@ -589,7 +589,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
@@ -601,20 +601,20 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
         };
         // Where the cut is at the bounds, nothing is left between the two.
-        if *cut != snapshot.bounds {
+        if *cut != fenced.bounds {
             indexes.each(|index| {
                 let frames = index.all().map(|id| index.frame(id));
                 let left = frames.filter(|frame| !frame.is_below(cut) && !frame.folded);
-                let left = left.filter(|frame| frame.is_below(&snapshot.bounds));
+                let left = left.filter(|frame| frame.is_below(&fenced.bounds));
                 left.for_each(|frame| note_first(&frame));
             });
         }
         let mut records = [(Sequence(0), 0); LANES_MAX as usize];
-        let ends = snapshot.bounds.iter().zip(snapshot.tails);
+        let ends = fenced.bounds.iter().zip(fenced.tails);
         for ((record, first), end) in records.iter_mut().zip(firsts).zip(ends) {
             *record = first.unwrap_or((*end.0, end.1));
         }
-        if !self.store_heads(common, lanes, snapshot, &records)? {
+        if !self.store_heads(common, lanes, fenced, &records)? {
             return Ok(());
         }
         if common.geometry.lane_places() > 0 {
@@ -632,12 +632,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         records: &Records,
     ) -> Result<bool, JournalError> {
         let mut superblock = self.superblock.clone();
         let mut moved = false;
-        let places = records.iter().zip(snapshot.bounds);
+        let places = records.iter().zip(fenced.bounds);
         for (mark, ((sequence, head), durable_to)) in superblock.marks_mut().iter_mut().zip(places)
         {
             moved |= *head != mark.head.get();
@@ -654,7 +654,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(shield) = self.shield.as_ref().filter(|_| self.keeps(Rule::ShieldFloor)) {
             superblock.header.shield_floor = shield.next_batch.into();
         }
-        self.store_superblock(common, lanes, superblock, snapshot, false)?;
+        self.store_superblock(common, lanes, superblock, fenced, false)?;
         Ok(true)
     }
 

@@ -13,7 +13,7 @@
 //! OL3. A frame of the list may have left the index since. Then its block is looked at in vain.
 //! OL4. A pass may take its time. A frame stays in its place of the index until it is forgotten, so
 //!      the pass comes by it. What is stored meanwhile lies behind the end of the list.
-//! OL5. A list that follows another one counts only where the heads have passed all of that.
+//! OL5. A list that follows another one is used only once the heads have passed all of that one.
 //! OL6. A lane whose head stays where it is, since a block there cannot be read, is left out: the
 //!      list ends at its head. Other lanes go on, unless something older of their blocks is in that
 //!      one. The lane is listed again when the block is written anew, or tried again.

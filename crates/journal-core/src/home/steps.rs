@@ -22,7 +22,7 @@
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
-use crate::home::checkpoint::{Batch, Snapshot};
+use crate::home::checkpoint::{Batch, FencedLanes};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
@@ -168,7 +168,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
         let mut charges = Charges::up_to(most_nanos);
-        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let heads = self.heads();
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
@@ -176,7 +176,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let (places, mut walked) = (IndexPlaces::of(indexes), 0_usize);
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
-            let from = (&snapshot, &heads, places);
+            let from = (&fenced, &heads, places);
             let listed =
                 self.next_list(common, lanes, indexes, scratch.front, from, lists, charges.most)?;
             charges.add(listed.0);
@@ -198,19 +198,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let frames = most_nanos.checked_div(charges.frame).unwrap_or(most_nanos);
             most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
             let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
-            let listed = (&snapshot.bounds, first);
+            let listed = (&fenced.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
         let from = (&oldest, most, &mut charges);
-        let (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
+        let (count, seen) = self.collect_first(common, indexes, &fenced, scope, scratch, from);
         if count > 0 {
-            let view = ContentView { common, lanes: &*lanes, bounds: &snapshot.bounds };
+            let view = ContentView { common, lanes: &*lanes, bounds: &fenced.bounds };
             let mut batch = Batch { view, indexes: &mut *indexes, count };
             self.write_home(&mut batch, scratch, report)?;
         }
         if common.geometry.lane_places() > 0 {
             let listed = oldest.frames().get(..seen).unwrap_or_default();
-            let listed = (&snapshot.bounds, listed);
+            let listed = (&fenced.bounds, listed);
             self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
         // 2. The cut.
@@ -225,10 +225,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
         }
-        let cut = self.cut_behind(indexes, &snapshot.bounds, &targets, &oldest, seen);
+        let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
         // 3. The heads, and the room behind them.
-        let freed =
-            self.pass(common, lanes, indexes, &snapshot, (&targets, &cut), &oldest, seen)?;
+        let freed = self.pass(common, lanes, indexes, &fenced, (&targets, &cut), &oldest, seen)?;
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
@@ -268,8 +267,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
         let mut charges = Charges::up_to(most_nanos);
-        let snapshot = self.snapshot(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let (bounds, before) = (&snapshot.bounds, folded.freed_slots);
+        let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let (bounds, before) = (&fenced.bounds, folded.freed_slots);
         let from = (bounds, place);
         self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
         if folded.freed_slots > before {
@@ -286,7 +285,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
             let from = (&*oldest, most, &mut charges);
-            (count, seen) = self.collect_first(common, indexes, &snapshot, scope, scratch, from);
+            (count, seen) = self.collect_first(common, indexes, &fenced, scope, scratch, from);
             if count > 0 {
                 let view = ContentView { common, lanes: &*lanes, bounds };
                 let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -318,12 +317,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         front: &mut [u8],
-        (snapshot, heads, places): (&Snapshot, &Records, IndexPlaces),
+        (fenced, heads, places): (&FencedLanes, &Records, IndexPlaces),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         most_nanos: u64,
     ) -> Result<(u64, usize), JournalError> {
         let first_kept = &heads.map(|(sequence, _)| sequence);
-        let here = (&snapshot.bounds, &snapshot.tails);
+        let here = (&fenced.bounds, &fenced.tails);
         let keeps = |rule| self.keeps(rule);
         let (mut charged, mut walked) = (0_u64, 0_usize);
         let (behind, follows) = (places.behind(coming), coming.follows(first_kept));
@@ -493,12 +492,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         &self,
         common: &Common<L, K>,
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         scope: Scope,
         scratch: &mut HomeScratch<'_>,
         (oldest, most, charges): (&Oldest<'_>, usize, &mut Charges),
     ) -> (usize, usize) {
-        let mut search = Search::of(self, common, &snapshot.bounds, scope);
+        let mut search = Search::of(self, common, &fenced.bounds, scope);
         let batch = &mut *scratch.batch;
         let frames = oldest.frames();
         let most = most.min(frames.len());
@@ -523,7 +522,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             let found = indexes.of(listed.block, |index| {
                 // What came later keeps its frames, and goes home when those are the oldest.
-                let newest = index.newest_below(listed.block, &snapshot.bounds)?;
+                let newest = index.newest_below(listed.block, &fenced.bounds)?;
                 let home = home_below(index, newest);
                 let is_needed = || {
                     self.keeps(Rule::CutKeepsDiscard)
@@ -594,7 +593,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         (targets, cut): (&Records, &Bounds),
         oldest: &Oldest<'_>,
         seen: usize,
@@ -611,7 +610,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Some(kept) = seen.iter().find(is_it) else { return Ok(freed) };
             *record = (kept.sequence, kept.record);
         }
-        if !self.store_heads(common, lanes, snapshot, &records)? {
+        if !self.store_heads(common, lanes, fenced, &records)? {
             return Ok(freed);
         }
         for of_block in seen.chunk_by(|a, b| a.block == b.block) {

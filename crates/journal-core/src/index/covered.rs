@@ -47,7 +47,7 @@ impl<M: IndexMemory> Index<M> {
     /// index. Of each lane the newest of what lies below stays, or the whole frame itself. The head
     /// of that lane has to pass it before those of other lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: its snapshot may end below the whole one. Nor
+    /// Not while a checkpoint is under way: its bounds may end below the whole one. Nor
     /// where frames say which version holds a slot.
     ///
     /// # Errors

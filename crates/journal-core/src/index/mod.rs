@@ -54,7 +54,7 @@ impl EntryPlaces {
     #[inline]
     #[must_use]
     pub fn place(&self, block: BlockNumber) -> *const u8 {
-        let before = table::home(block.raw(), self.count, table::seed_of(self.first))
+        let before = table::first_place(block.raw(), self.count, table::seed_of(self.first))
             .wrapping_mul(size_of::<Entry>());
         core::ptr::without_provenance(self.first.wrapping_add(before))
     }
@@ -312,7 +312,7 @@ impl<M: IndexMemory> Index<M> {
     #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         let (count, seed) = (self.memory.entries().len(), self.seed());
-        let mut place = table::home(block, count, seed);
+        let mut place = table::first_place(block, count, seed);
         for _ in 0..count {
             let entry = self.memory.entries().get(place)?;
             if entry.newest == NONE || entry.block == block {
@@ -612,10 +612,11 @@ impl<M: IndexMemory> Index<M> {
             else {
                 break;
             };
-            // The entry may move to the hole unless its home place lies cyclically behind the hole.
-            let [home, from, to] = [table::home(entry.block, count, seed), hole, at].map(order);
+            // The entry may move to the hole unless its first place lies cyclically behind the hole.
+            let [first, from, to] =
+                [table::first_place(entry.block, count, seed), hole, at].map(order);
             let stays =
-                if from <= to { home > from && home <= to } else { home > from || home <= to };
+                if from <= to { first > from && first <= to } else { first > from || first <= to };
             if !stays {
                 if let Some(to) = self.memory.entries_mut().get_mut(hole) {
                     *to = entry;

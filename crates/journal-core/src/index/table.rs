@@ -56,7 +56,7 @@ pub(super) fn seed_of(address: usize) -> u64 {
 /// A medium or a client may choose blocks that all lead to the same few places; then each look-up
 /// goes through many of them. The seed is another one in each process, and nobody outside knows it.
 #[inline(always)]
-pub(super) fn home(block: u64, places: usize, seed: u64) -> usize {
+pub(super) fn first_place(block: u64, places: usize, seed: u64) -> usize {
     let scaled = |hash: u64, count: usize| {
         let scaled = u128::from(hash).wrapping_mul(count as u128).wrapping_shr(64);
         usize::try_from(scaled).unwrap_or(0)
@@ -117,9 +117,9 @@ mod tests {
                 place = next(place, places);
             }
             assert_eq!(place, 0, "around {places} places");
-            assert!((0..blocks).all(|block| home(block, places, block) < places));
+            assert!((0..blocks).all(|block| first_place(block, places, block) < places));
         }
-        assert!(home(u64::MAX, usize::MAX >> 8, 7) < usize::MAX >> 8);
+        assert!(first_place(u64::MAX, usize::MAX >> 8, 7) < usize::MAX >> 8);
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for run in 0..if cfg!(miri) { 5 } else { 100 } {
             let first = run * RUN_BLOCKS;
             let mut homes: vec::Vec<_> =
-                (first..first + RUN_BLOCKS).map(|b| home(b, 300, 99)).collect();
+                (first..first + RUN_BLOCKS).map(|b| first_place(b, 300, 99)).collect();
             homes.sort_unstable();
             let group = homes[0] / GROUP * GROUP;
             assert_eq!(homes, (group..group + GROUP).collect::<vec::Vec<_>>());
@@ -147,7 +147,7 @@ mod tests {
                 let mut table = vec![false; PLACES];
                 let mut looked = 0;
                 for block in (0..).step_by(step).take(count) {
-                    let mut place = home(block, PLACES, seed);
+                    let mut place = first_place(block, PLACES, seed);
                     while core::mem::replace(&mut table[place], true) {
                         place = next(place, PLACES);
                         looked += 1;
@@ -170,7 +170,7 @@ mod tests {
         let sixteenths = |seed: u64| {
             let mut counts = [0_usize; 16];
             for block in &blocks {
-                counts[home(*block, PLACES, seed) / (PLACES / 16)] += 1;
+                counts[first_place(*block, PLACES, seed) / (PLACES / 16)] += 1;
             }
             counts
         };

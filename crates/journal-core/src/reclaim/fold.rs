@@ -17,7 +17,7 @@
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
-use crate::home::checkpoint::Snapshot;
+use crate::home::checkpoint::FencedLanes;
 use crate::home::error::JournalError;
 use crate::home::oldest::Listed;
 use crate::home::report::{CheckpointReport, FoldReport};
@@ -206,12 +206,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let snapshot = self.snapshot(common, lanes, true)?;
-        let all = (&snapshot.bounds, InPlaces::ALL);
+        let fenced = self.fence_all(common, lanes, true)?;
+        let all = (&fenced.bounds, InPlaces::ALL);
         self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
         let mut passed = CheckpointReport::default();
-        let cut = self.cut(indexes, &snapshot.bounds);
-        self.advance(common, lanes, indexes, scratch, &snapshot, &cut, &mut passed)?;
+        let cut = self.cut(indexes, &fenced.bounds);
+        self.advance(common, lanes, indexes, scratch, &fenced, &cut, &mut passed)?;
         report.freed_bytes = passed.freed_bytes;
         report.freed_slots = passed.freed_slots;
         let superblocks = if passed.freed_bytes > 0 { 2 } else { 0 };
@@ -292,8 +292,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
-        let snapshot = self.snapshot(common, lanes, true)?;
-        let (which, all) = (Which::Superseded, (&snapshot.bounds, InPlaces::ALL));
+        let fenced = self.fence_all(common, lanes, true)?;
+        let (which, all) = (Which::Superseded, (&fenced.bounds, InPlaces::ALL));
         self.give_back(common, lanes, indexes, all, scratch.batch, which, &mut report)?;
         Ok(report)
     }
@@ -304,11 +304,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        snapshot: &Snapshot,
+        fenced: &FencedLanes,
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let all = (&snapshot.bounds, InPlaces::ALL);
+        let all = (&fenced.bounds, InPlaces::ALL);
         self.void(common, lanes, indexes, all, scratch.batch, report)
     }
 

@@ -71,6 +71,7 @@ impl Scanned {
         let lanes = self.lanes().zip(&self.evidence.durable_to);
         (0..).zip(lanes).map(move |(number, ((start, walked), durable_to))| {
             let row = decide(Facts {
+                // Both ended the walk before a whole record that cannot count.
                 whole: walked.void_behind || walked.torn_slot,
                 of_later_superblock,
                 rotten_tail_word: walked.rotten_tail_word,
