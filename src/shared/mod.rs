@@ -242,8 +242,8 @@ impl<L, M: Machine> Shared<L, M> {
         Error::Failed
     }
 
-    /// Locks the share of the index that has a block. Inlined, so that the guard does not come back by
-    /// memory (C1).
+    /// Locks the share of the index that has a block. Inlined, so that the guard does not come back
+    /// by memory (C1).
     #[inline(always)]
     pub(crate) fn lock_share(
         &self,

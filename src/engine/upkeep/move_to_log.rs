@@ -3,8 +3,8 @@
 //!
 //! It is a transaction of content that is committed already, made by the upkeep. A reader of a
 //! block sees the same content before, during and after the move. The older version stays as it is
-//! until nothing needs it. The new version's stamp is above that of the one that is moved, in whatever
-//! lane that lies: it becomes the newest, here as for the next open.
+//! until nothing needs it. The new version's stamp is above that of the one that is moved, in
+//! whatever lane that lies: it becomes the newest, here as for the next open.
 //!
 //! The upkeep comes behind blocks in the order of locks. So it waits for no block: it moves those
 //! that are free, and takes no room that is not there.

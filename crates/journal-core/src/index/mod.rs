@@ -612,7 +612,7 @@ impl<M: IndexMemory> Index<M> {
             else {
                 break;
             };
-            // The entry may move to the hole unless its first place lies cyclically behind the hole.
+            // The entry may move to the hole unless its first place lies behind that, cyclically.
             let [first, from, to] =
                 [table::first_place(entry.block, count, seed), hole, at].map(order);
             let stays =

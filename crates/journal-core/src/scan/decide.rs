@@ -1,9 +1,9 @@
 //! The recovery table: what becomes of the record that a lane should hold next.
 //!
-//! The walk of a lane accepts records while the rows R2 and R3 hold (`scan/walk.rs`). `scan/verdict.rs`
-//! then asks this table about the place where the walk ended. Tests ask it about every place. A place
-//! holds a *whole* record if header and check are right, and position and sequence are the expected
-//! ones.
+//! The walk of a lane accepts records while the rows R2 and R3 hold (`scan/walk.rs`). Then
+//! `scan/verdict.rs` asks this table about the place where the walk ended. Tests ask it about every
+//! place. A place holds a *whole* record if header and check are right, and position and sequence
+//! are the expected ones.
 //!
 //! | row | whole | later superblock | rotten word | below the mark | epoch | covered | slots | so |
 //! |---|---|---|---|---|---|---|---|---|

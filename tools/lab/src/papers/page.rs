@@ -173,8 +173,8 @@ impl Wanted<'_> {
              writes it. It flushes nothing behind a checkpoint of a journal inside the file \
              system: 3.4 does.\n\
              - In data mode an fsync is a synchronous handle of jbd2. It keeps a young \
-             transaction open for as long as a commit takes on average, 15 ms at most, and \
-             other threads join: on the HDD of NJS 15.5 fsyncs share a commit, and 7.7 would \
+             transaction open for as long as a commit takes on average, 15 ms at most. Other \
+             threads join: on the HDD of NJS 15.5 fsyncs share a commit, and 7.7 would \
              otherwise.\n\
              - NJS 1, varmail, RAM disk / HDD: with the RAM disk the threads stand still for \
              checkpoints in 117 of 121 s, which is 0.48 ms an operation. On the HDD that is 0.43 \
