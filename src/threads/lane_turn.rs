@@ -2,8 +2,8 @@
 //!
 //! LT1. One thread at a time has the lane.
 //! LT2. A thread that is seen waiting to commit will have the lane after the thread that sees it.
-//!     So a record may be left to it to fence. A waiter announces itself before it waits. It withdraws
-//!     that when it has the lane, not when it gives the lane back.
+//!     So a record may be left to it to fence. A waiter announces itself before it waits. It
+//!     withdraws that when it has the lane, not when it gives the lane back.
 //!
 //! A waiter makes durable what was left to it, whatever becomes of its own transaction.
 
