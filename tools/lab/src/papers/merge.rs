@@ -43,9 +43,9 @@ pub fn counted(page: &str) -> String {
     let has_band = |line: &&str| cell(line, VERDICT).is_some() && !has(line, Verdict::Printed);
     let left = page.lines().filter(has_band).count() - judged;
     format!(
-        "{within} rows are in their bands, {sign} have the paper's sign, and {out} are out: {share} \
-         % of those that have a band are in it. {printed} are printed alone. {left} do not count, \
-         since a gate of their baselines is out.\n"
+        "{within} rows are in their bands, {sign} have the paper's sign, and {out} are out: \
+         {share} % of those that have a band are in it. {printed} are printed alone. {left} do \
+         not count, since a gate of their baselines is out.\n"
     )
 }
 
