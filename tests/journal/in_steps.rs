@@ -235,6 +235,66 @@ fn a_step_with_a_short_list_goes_through_a_part_of_the_index() {
     }
 }
 
+/// A journal of one lane, for records of many patches.
+fn for_long_records(name: &str, lane_bytes: u64, blocks: u64, time: Duration) -> DynJournal {
+    let files = Files::new(name);
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).lane_bytes(lane_bytes);
+    let options = options.index_frames(1 << 17).cache_bytes(0).longest_stop(time);
+    let disk = DynDisk::new(files.disk_of(blocks));
+    Journal::format(any_memory(2 * lane_bytes), disk, &options).expect("formats")
+}
+
+/// Patches these blocks by one record.
+fn patch_all(journal: &DynJournal, blocks: impl Iterator<Item = u64>, at: usize) {
+    let mut blocks: Vec<u64> = blocks.collect();
+    blocks.sort_unstable();
+    let patch = [Patch { at: at as u32, bytes: &[7; 8] }];
+    let change = |number| Operation::Update(Update::new(block(number), Change::Patches(&patch)));
+    let operations: Vec<_> = blocks.into_iter().map(change).collect();
+    journal.commit(&operations, Durability::Durable).expect("commits");
+}
+
+/// The list is full before the time for reading at the head is over, and the lane has more records.
+#[test]
+fn a_step_ends_whose_list_is_full_before_its_time_is_over() {
+    let time = Duration::from_millis(7);
+    let journal = for_long_records("steps-full", 20 << 20, 8000, time);
+    let mut turn = 0;
+    while journal.stats().expect("counts").stops_for_bytes < 2 {
+        patch_all(&journal, turn % 8 * 1000..(turn % 8 + 1) * 1000, 8 * (turn / 8 % 500) as usize);
+        turn += 1;
+    }
+}
+
+/// A record has more frames than half of a list has room for. Only its blocks go home with it.
+#[test]
+fn a_record_of_more_than_half_of_a_list_goes_home_alone() {
+    const EACH: u64 = 3000;
+    let journal = for_long_records("steps-half", 1 << 20, 64_000, Duration::from_millis(1));
+    let mut before = 0;
+    for turn in 0..60 {
+        patch_all(&journal, (0..EACH).map(|at| (turn * EACH + at) % 64_000), 8);
+        let home = journal.stats().expect("counts").checkpointed.blocks;
+        assert!(home - before <= EACH, "{} blocks in one stop", home - before);
+        before = home;
+    }
+    assert!(before > 0);
+}
+
+/// The first step has no list to go on with: it makes one by one pass.
+#[test]
+fn the_first_step_goes_through_the_index_once() {
+    let files = Files::new("steps-first");
+    let journal = open(&files, false, None);
+    let (mut number, mut longest) = (0, 0);
+    while longest == 0 {
+        write(&journal, number, 1);
+        number += 1;
+        longest = journal.stats().expect("counts").checkpointed.longest_pass;
+    }
+    assert!(longest <= number, "{longest} places for {number} frames");
+}
+
 #[test]
 fn a_transaction_does_not_wait_for_the_end_of_a_checkpoint() {
     let files = Files::new("steps-beside");

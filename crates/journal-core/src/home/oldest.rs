@@ -341,6 +341,11 @@ impl Oldest<'_> {
         self.left.place
     }
 
+    /// Whether its pass is over.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.left.is_whole
+    }
+
     /// Whether its pass has begun, and is not over.
     pub(super) const fn is_under_way(&self) -> bool {
         !self.left.is_whole && self.left.place > 0
@@ -445,12 +450,17 @@ impl Oldest<'_> {
     }
 
     /// Makes room: the frames from the middle one on leave the list, with all of that one's stamp.
+    /// If none is older than that, its stamp stays, unless no other is there.
     fn keep_older_half(&mut self, limit: &mut (u32, Stamp)) {
         let middle = self.memory.len() / 2;
         if middle < self.memory.len() {
             self.memory.select_nth_unstable_by_key(middle, Listed::age);
         }
-        *limit = self.memory.get(middle).map_or((0, Stamp(0)), Listed::age);
+        let age = self.memory.get(middle).map_or((0, Stamp(0)), Listed::age);
+        let behind = (age.0, Stamp(age.1.raw().saturating_add(1)));
+        let is_oldest = self.memory.iter().all(|listed| listed.age() >= age);
+        let others_leave = is_oldest && self.memory.iter().any(|listed| listed.age() >= behind);
+        *limit = if others_leave { behind } else { age };
         let mut kept = 0_usize;
         for at in 0..self.memory.len() {
             let Some(listed) = self.memory.get(at).copied() else { break };

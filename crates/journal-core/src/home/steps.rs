@@ -123,7 +123,7 @@ impl IndexPlaces {
 
     /// How many are left for a list whose pass has begun.
     const fn behind(&self, list: &Oldest<'_>) -> usize {
-        self.all.saturating_sub(list.place())
+        if list.is_whole() { 0 } else { self.all.saturating_sub(list.place()) }
     }
 
     /// About how many of some of them are used.
@@ -184,10 +184,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         // Each frame that is looked at brings a part of the next list's pass. Where few are left,
         // these parts would be long: then the pass has half of the time that is left.
-        let most_places = places.within(charges.left() / 2);
+        let most_places = places.within(charges.left() / 2).min(places.behind(&coming));
         let with_each = places.nanos_of(oldest.part_of(1, places.behind(&coming)));
-        if with_each > FRAME_NANOS {
-            charges.add(places.nanos_of(places.behind(&coming).min(most_places)));
+        let has_share = with_each > FRAME_NANOS;
+        if has_share {
+            charges.add(places.nanos_of(most_places));
         } else {
             charges.frame = FRAME_NANOS.saturating_add(with_each);
         }
@@ -232,6 +233,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
         let part = oldest.part_of(seen, places.behind(&coming)).min(most_places);
+        let part = if has_share { most_places } else { part };
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let walked = places.used_of(walked.saturating_add(part));
         report.longest_pass = report.longest_pass.max(walked);
@@ -410,7 +412,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 if !walked {
                     return Ok(None);
                 }
-                goes_on |= has_more(read) && charged < most_nanos;
+                // A list that is full takes none.
+                goes_on |= records > 0 && has_more(read) && charged < most_nanos;
             }
         }
         let unfinished =
