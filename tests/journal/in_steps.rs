@@ -281,7 +281,7 @@ fn a_record_of_more_than_half_of_a_list_goes_home_alone() {
     assert!(before > 0);
 }
 
-/// The first step has no list to go on with: it makes one by one pass.
+/// The first step has no list to go on with. It makes one by a pass, and begins the next.
 #[test]
 fn the_first_step_goes_through_the_index_once() {
     let files = Files::new("steps-first");
@@ -292,7 +292,7 @@ fn the_first_step_goes_through_the_index_once() {
         number += 1;
         longest = journal.stats().expect("counts").checkpointed.longest_pass;
     }
-    assert!(longest <= number, "{longest} places for {number} frames");
+    assert!(longest < 2 * number, "{longest} places for {number} frames");
 }
 
 #[test]
