@@ -573,6 +573,46 @@ mod tests {
         }
     }
 
+    /// Where the frames of one record take more than half of the list, they stay and newer ones
+    /// leave. Where they take more than all of it, the list ends before them.
+    #[test]
+    fn a_record_is_in_a_list_as_a_whole_or_not_at_all() {
+        const ROOM: usize = 20;
+        for (of_first, others) in
+            [(11, 30), (19, 30), (20, 30), (20, 0), (21, 0), (21, 30), (45, 5)]
+        {
+            for is_first_seen_last in [false, true] {
+                let (mut entries, mut nodes) = (vec![Entry::EMPTY; 200], vec![Node::EMPTY; 120]);
+                let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
+                let mut index = Index::new(memory);
+                let first = (0..of_first).map(|block| frame(block, 0, 1));
+                let later = (2..2 + others).map(|at| frame(100 + at, 0, at));
+                let mut all: Vec<_> = first.chain(later).collect();
+                if is_first_seen_last {
+                    all.reverse();
+                }
+                for frame in all {
+                    index.insert(frame).expect("has room");
+                }
+                let mut bounds = [Sequence(0); LANES_MAX as usize];
+                bounds[0] = Sequence(100);
+                let tails = [1 << 20; LANES_MAX as usize];
+                let (mut memory, mut left) = (vec![Listed::EMPTY; ROOM], Left::NONE);
+                let mut list = Oldest { memory: &mut memory, left: &mut left };
+                list.begin((&bounds, &tails), None);
+                list.go_on(&mut index, usize::MAX, |_| true);
+                let end = list.ends()[0].0;
+                let below = (0..of_first).filter(|_| Sequence(1) < end).count();
+                let below = below + (2..2 + others).filter(|at| Sequence(*at) < end).count();
+                assert_eq!(list.frames().len(), below, "{of_first}, {others}");
+                // One that fills the list may leave it, if another frame comes.
+                let is_in = end > Sequence(1);
+                assert!(is_in || of_first >= ROOM as u64, "{of_first}, {others}");
+                assert!(!is_in || of_first <= ROOM as u64, "{of_first}, {others}");
+            }
+        }
+    }
+
     /// A copy is as old as what it is of, and lies behind what is newer.
     #[test]
     fn a_copy_behind_the_end_of_a_list_is_in_a_later_one() {
