@@ -302,7 +302,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.await_room_to_begin(block)?;
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
-        let patching = self.lock_to_patch(block)?;
+        let patching = self.lock_to_patch(block, (at, bytes.len()))?;
         let update = Some(hint.unwrap_or(Hint::DATA));
         if self.seat.staged.has(block) {
             if self.seat.work.bypasses {
@@ -378,11 +378,15 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     /// Locks a block. Returns how a patch of it is to be logged.
     #[inline]
-    fn lock_to_patch(&mut self, block: BlockNumber) -> Result<Patching, Error> {
+    fn lock_to_patch(
+        &mut self,
+        block: BlockNumber,
+        bytes: (usize, usize),
+    ) -> Result<Patching, Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block);
+        let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block, bytes);
         if locked.is_err() {
             self.note_conflict(locked.map(drop))?;
         }

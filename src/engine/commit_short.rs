@@ -216,6 +216,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.common.prefetch_lead(&share.index, lead);
             }
             let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
+            self.prefetch_patched(&share, operation);
             let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
             self.recording(state, to, |state, open| {
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
@@ -243,6 +244,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
         let share = self.lock_share(block)?;
+        self.prefetch_entry(&share, block);
         let stripe = self.blocks.stripe(block);
         let locks = self.blocks.of_run(block);
         // The usual way takes a step where the share is low on frames.

@@ -84,6 +84,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut tries = 0;
         loop {
             let mut share = self.lock_share(block)?;
+            self.prefetch_entry(&share, block);
             let newest = self.newest_readable(&share, block);
             if self.caches {
                 if self.look_up(&mut share, block, newest, 0, into) {
@@ -217,6 +218,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(false);
         }
         let mut share = self.lock_share(block)?;
+        self.prefetch_entry(&share, block);
         let newest = self.newest_readable(&share, block);
         let is_there = self.look_up(&mut share, block, newest, at, into);
         if is_there {

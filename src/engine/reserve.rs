@@ -9,7 +9,7 @@
 mod bypass;
 
 use journal_core::parts::{Operations, is_of_run};
-use journal_core::policy::Policy;
+use journal_core::policy::{Change, Patch, Policy, Update};
 use journal_core::record::Form;
 use journal_core::units::LaneNumber;
 use journal_core::{BlockNumber, LINE_BYTES, Operation};
@@ -69,15 +69,29 @@ impl<L, M: Machine> Shared<L, M> {
         let (mut taken, mut count) = (0, 0);
         for operation in run {
             let block = operation.block();
+            self.prefetch_entry(share, block);
             match locks.try_lock(&share.claims, block, age) {
                 Some(true) => taken |= 1 << count,
                 Some(false) => {}
                 None => break,
             }
             self.note_overwritten_by(work, share, block);
+            self.prefetch_patched(share, operation);
             count += 1;
         }
         (taken, count)
+    }
+
+    /// Does [`prefetch_kept`](Self::prefetch_kept) for the patches of an operation.
+    #[inline]
+    pub(super) fn prefetch_patched(&self, share: &Share, operation: &Operation<'_>) {
+        let Operation::Update(Update { block, change: Change::Patches(patches), .. }) = operation
+        else {
+            return;
+        };
+        for Patch { at, bytes } in patches.iter() {
+            self.prefetch_kept(share, *block, *at as usize, bytes.len());
+        }
     }
 
     /// Notes what the next frame of a locked block will overwrite.
@@ -122,6 +136,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<StoreLockGuard<'_, Share>, Error> {
         let mut share = self.lock_share(block)?;
+        self.prefetch_entry(&share, block);
         if let Err(holder) = self.try_lock_block(&mut share, work, age, block) {
             drop(share);
             share = self.wait_to_lock(work, age, block, holder)?;
@@ -135,22 +150,33 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(share)
     }
 
-    /// Locks a block. Returns how a patch of it is to be logged.
+    /// Locks a block, of which `len` bytes from `at` on are patched. Returns how the patch is to be
+    /// logged.
     #[inline]
     pub(crate) fn lock_to_patch(
         &self,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
+        (at, len): (usize, usize),
     ) -> Result<Patching, Error> {
         let mut share = self.lock_block(work, age, block)?;
+        let patching = self.patching(&mut share, work, block);
+        // By now the entry's line has come, or will soon.
+        self.prefetch_kept(&share, block, at, len);
+        Ok(patching)
+    }
+
+    /// How a patch of a locked block is to be logged.
+    #[inline]
+    fn patching(&self, share: &mut Share, work: &Work, block: BlockNumber) -> Patching {
         let logs_patches = self.common.policy.logs_patches();
         let is_on_old = !logs_patches && self.patch_bytes_on_old() > 0;
         if !(logs_patches || is_on_old) || work.on_gathered {
-            return Ok(Patching::OnImage);
+            return Patching::OnImage;
         }
         let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
-        Ok(if newest == Some(Form::Discard) {
+        if newest == Some(Form::Discard) {
             Patching::OnImage
         } else if share.index.is_unreadable(block) || share.ends_chain_of(block) {
             Patching::AsWhole
@@ -158,11 +184,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Patching::OnImage
         } else if logs_patches {
             Patching::Alone
-        } else if self.lent_of(&mut share, block).is_some() {
+        } else if self.lent_of(share, block).is_some() {
             Patching::OnKept
         } else {
             Patching::OnImage
-        })
+        }
     }
 
     /// Whether a block of these operations has frames that its share of the index is short of. Not

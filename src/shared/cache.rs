@@ -17,34 +17,50 @@
 
 pub(crate) mod clean;
 pub(crate) mod last_use;
-
-use core::hash::{BuildHasherDefault, Hasher};
-use std::collections::HashMap;
+mod places;
 
 use journal_core::BlockNumber;
 use journal_core::policy::Patch;
 use journal_core::units::Stamp;
 use pmem_sys::{append_block, copy_block};
 
+use self::places::Places;
+
 /// How many blocks an eviction looks at in each of its rounds.
 const LOOKED_AT_MAX: usize = 64;
 
-/// What is kept of a block.
+/// What is kept of a block. It is one line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Kept {
     image: Box<[u8]>,
-    /// The check of the image, `crc64(0, image)`, where it is known (CA4).
-    check: Option<u64>,
+    block: BlockNumber,
     /// The stamp of the frame that it is up to; zero for content that is home.
     stamp: Stamp,
+    /// The stamp of the first frame that it is not up to, where it is stale. Then it is memory for
+    /// the next content of the block, which mostly comes at once.
+    missing: Stamp,
+    /// The check of the image, `crc64(0, image)`, where it is known (CA4).
+    check: u64,
+    is_checked: bool,
+    is_stale: bool,
     /// Whether it was read since the hand came by.
     is_used: bool,
-    /// The stamp of the first frame that it is not up to, if there is one. Then it is memory for
-    /// the next content of the block, which mostly comes at once.
-    stale: Option<Stamp>,
 }
 
 impl Kept {
+    fn new(block: BlockNumber, stamp: Stamp, image: Box<[u8]>) -> Self {
+        let missing = Stamp(0);
+        let (is_checked, is_stale, is_used) = (false, false, false);
+        Self { image, block, stamp, missing, check: 0, is_checked, is_stale, is_used }
+    }
+
+    /// Whether it counts, where this is the stamp of the newest frame that may be read (CA1).
+    #[inline]
+    fn counts(&self, newest: Option<Stamp>) -> bool {
+        !self.is_stale && newest.is_none_or(|newest| newest == self.stamp)
+    }
+
     #[inline]
     pub(crate) fn image(&self) -> &[u8] {
         &self.image
@@ -52,33 +68,11 @@ impl Kept {
 
     /// The image with its check, which `check_of` computes where it is not known.
     pub(crate) fn with_check(&mut self, check_of: impl Fn(&[u8]) -> u64) -> (&[u8], u64) {
-        let Self { image, check, .. } = self;
-        let check = *check.get_or_insert_with(|| check_of(image));
-        debug_assert_eq!(check, check_of(image), "CA4");
-        (image, check)
-    }
-}
-
-/// Mixes the number of a block. Numbers are the store's own, and there are few at a time, so the
-/// hash need not be unforeseeable to keep an attacker out.
-#[derive(Clone, Copy, Debug, Default)]
-struct BlockHasher(u64);
-
-impl Hasher for BlockHasher {
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // An odd number whose bits are no pattern; a share's blocks are alike in some of theirs.
-        let mixed = (self.0 ^ number ^ number >> 32).wrapping_mul(0x9FB2_1C65_1E98_DF25);
-        self.0 = mixed ^ mixed >> 29;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
+        if !self.is_checked {
+            (self.check, self.is_checked) = (check_of(&self.image), true);
+        }
+        debug_assert_eq!(self.check, check_of(&self.image), "CA4");
+        (&self.image, self.check)
     }
 }
 
@@ -95,11 +89,10 @@ pub(crate) struct Cache {
     blocks_max: usize,
     /// Whether blocks that have frames always stay.
     pins: bool,
-    kept: KeptBlocks,
+    kept: Places,
     /// How many of the kept entries are stale.
     stale: usize,
-    /// All blocks of which something is kept, each once; the hand goes round them.
-    order: Vec<u64>,
+    /// Where the last eviction has looked last; it goes round all places.
     hand: usize,
     pub(crate) asked: Asked,
 }
@@ -143,14 +136,12 @@ impl Cache {
         newest: Option<Stamp>,
         page: &mut Box<[u8]>,
     ) -> bool {
-        let found = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
-        let counts = |kept: &&mut Kept| newest.is_none_or(|newest| newest == kept.stamp);
-        let Some(kept) = found.filter(counts) else { return false };
+        let found = self.kept.get_mut(block).filter(|kept| kept.counts(newest));
+        let Some(kept) = found else { return false };
         self.asked.hits += 1;
         core::mem::swap(&mut kept.image, page);
-        kept.check = None;
         // No frame has this stamp, so that no patches are put on what is there now.
-        kept.stale = Some(Stamp(0));
+        (kept.is_checked, kept.is_stale, kept.missing) = (false, true, Stamp(0));
         self.stale += 1;
         true
     }
@@ -159,7 +150,7 @@ impl Cache {
     /// rule [`ComparedWithCommitted`](journal_core::Rule::ComparedWithCommitted).
     #[cold]
     pub(crate) fn find_any(&mut self, block: BlockNumber) -> Option<&mut Kept> {
-        self.kept.get_mut(&block.raw())
+        self.kept.get_mut(block)
     }
 
     /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
@@ -213,24 +204,22 @@ impl Cache {
 
     /// The memory of a block that something is kept of, for content up to this frame.
     fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Box<[u8]>> {
-        let kept = self.kept.get_mut(&block.raw())?;
+        let kept = self.kept.get_mut(block)?;
         kept.stamp = newest.unwrap_or(Stamp(0));
-        kept.check = None;
-        self.stale -= usize::from(kept.stale.take().is_some());
+        self.stale -= usize::from(kept.is_stale);
+        (kept.is_checked, kept.is_stale) = (false, false);
         Some(&mut kept.image)
     }
 
     fn add(&mut self, block: BlockNumber, newest: Option<Stamp>, image: Box<[u8]>) {
-        let stamp = newest.unwrap_or(Stamp(0));
-        self.kept
-            .insert(block.raw(), Kept { image, check: None, stamp, is_used: false, stale: None });
-        self.order.push(block.raw());
+        let kept = Kept::new(block, newest.unwrap_or(Stamp(0)), image);
+        self.kept.add(kept, self.blocks_max);
     }
 
     /// Forgets what a block held: a frame of it enters the index, with this stamp (CA2).
     pub(crate) fn forget(&mut self, block: BlockNumber, stamp: Stamp) {
-        if let Some(kept) = self.kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none()) {
-            kept.stale = Some(stamp);
+        if let Some(kept) = self.kept.get_mut(block).filter(|kept| !kept.is_stale) {
+            (kept.is_stale, kept.missing) = (true, stamp);
             self.stale += 1;
         }
     }
@@ -247,21 +236,33 @@ impl Cache {
         patches: impl Iterator<Item = Patch<'p>>,
         check_of_patched: impl Fn(u64, (&[u8], &[u8]), usize) -> u64,
     ) {
-        let Some(kept) = self.kept.get_mut(&block.raw()) else { return };
-        if kept.stale != Some(stamp) {
+        let Some(kept) = self.kept.get_mut(block) else { return };
+        if !kept.is_stale || kept.missing != stamp {
             return;
         }
         for Patch { at, bytes } in patches {
             let (start, end) = (at as usize, at as usize + bytes.len());
             let behind = kept.image.len() - end;
             let old = &mut kept.image[start..end];
-            if let Some(check) = &mut kept.check {
-                *check = check_of_patched(*check, (old, bytes), behind);
+            if kept.is_checked {
+                kept.check = check_of_patched(kept.check, (old, bytes), behind);
             }
             old.copy_from_slice(bytes);
         }
-        (kept.stamp, kept.stale) = (stamp, None);
+        (kept.stamp, kept.is_stale) = (stamp, false);
         self.stale -= 1;
+    }
+
+    /// The line where a block is looked for first.
+    #[inline]
+    pub(crate) fn line_of(&self, block: BlockNumber) -> Option<*const u8> {
+        self.kept.line_of(block)
+    }
+
+    /// Where the bytes from `at` on lie of what is kept of a block, which may be stale.
+    #[inline]
+    pub(crate) fn place_of(&self, block: BlockNumber, at: usize) -> Option<&u8> {
+        self.kept.get(block)?.image.get(at)
     }
 
     /// Makes room for one block, and returns memory that came free.
@@ -281,24 +282,26 @@ impl Cache {
     /// 2. It looks for any block that has no frames.
     /// 3. It takes the first that comes, unless blocks are pinned.
     fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
-        let count = self.order.len();
-        let (rounds, looked_at) =
-            if self.pins { (2, count) } else { (3, count.min(LOOKED_AT_MAX)) };
-        for round in 0..rounds {
-            for _ in 0..looked_at {
-                self.hand = if self.hand + 1 < count { self.hand + 1 } else { 0 };
-                let block = self.order[self.hand];
-                let Some(kept) = self.kept.get_mut(&block) else { continue };
+        let looked_at = if self.pins { usize::MAX } else { LOOKED_AT_MAX };
+        for round in 0..if self.pins { 2 } else { 3 } {
+            let mut looks = looked_at;
+            for _ in 0..self.kept.count() {
+                self.hand = if self.hand + 1 < self.kept.count() { self.hand + 1 } else { 0 };
+                let Some(kept) = self.kept.in_place(self.hand) else { continue };
                 let was_used = core::mem::take(&mut kept.is_used);
+                let (block, is_stale) = (kept.block, kept.is_stale);
                 let goes = match round {
-                    0 => kept.stale.is_some() || (!was_used && !has_frames(BlockNumber(block))),
-                    1 => !has_frames(BlockNumber(block)),
+                    0 => is_stale || (!was_used && !has_frames(block)),
+                    1 => !has_frames(block),
                     _ => true,
                 };
                 if goes {
-                    self.stale -= usize::from(kept.stale.is_some());
-                    self.order.swap_remove(self.hand);
-                    return self.kept.remove(&block).map(|kept| kept.image);
+                    self.stale -= usize::from(is_stale);
+                    return self.kept.remove(self.hand).map(|kept| kept.image);
+                }
+                looks -= 1;
+                if looks == 0 {
+                    break;
                 }
             }
         }
@@ -306,34 +309,15 @@ impl Cache {
     }
 }
 
-type KeptBlocks = HashMap<u64, Kept, BuildHasherDefault<BlockHasher>>;
-
-fn find_in(kept: &mut KeptBlocks, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
-    let found = kept.get_mut(&block.raw()).filter(|kept| kept.stale.is_none());
-    let kept = found.filter(|kept| newest.is_none_or(|newest| newest == kept.stamp))?;
+fn find_in(kept: &mut Places, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
+    let kept = kept.get_mut(block).filter(|kept| kept.counts(newest))?;
     kept.is_used = true;
     Some(kept)
 }
 
 #[cfg(test)]
 mod tests {
-    use core::hash::BuildHasher as _;
-    use std::collections::HashSet;
-
     use super::*;
-
-    #[test]
-    fn blocks_that_follow_each_other_or_lie_far_apart_are_told_apart_by_few_bits() {
-        let hashed = BuildHasherDefault::<BlockHasher>::default();
-        for step in [1, 8, 1024, 1 << 20, 1 << 40] {
-            let hashes: Vec<_> = (0..256_u64).map(|at| hashed.hash_one(at * step)).collect();
-            for bits in [|hash: u64| hash & 0xFF, |hash: u64| hash >> 56] {
-                let places: HashSet<_> = hashes.iter().map(|hash| bits(*hash)).collect();
-                // Thrown at random, 256 leave a good third of 256 places empty.
-                assert!(places.len() > 120, "{step}: {}", places.len());
-            }
-        }
-    }
 
     fn keep(cache: &mut Cache, block: u64, stamp: u64, logged: &[u64]) {
         let stamp = (stamp > 0).then_some(Stamp(stamp));
@@ -400,7 +384,7 @@ mod tests {
         cache.forget(BlockNumber(1), Stamp(8));
         cache.keep_page(BlockNumber(1), Some(Stamp(8)), &mut page, |_| false);
         assert!(has(&mut cache, 1, Some(8)));
-        assert_eq!((cache.blocks(), cache.order.len()), (1, 1));
+        assert_eq!((cache.blocks(), cache.kept.len()), (1, 1));
     }
 
     /// CA4: the check is computed once, and from then on it is moved on, until other content comes.
@@ -497,7 +481,7 @@ mod tests {
             keep(&mut cache, block, 0, &[]);
             keep(&mut cache, 1000, 0, &[]);
             assert!(has(&mut cache, 1000, None));
-            assert_eq!(cache.order.len(), cache.blocks());
+            assert_eq!(cache.kept.len(), cache.blocks());
         }
     }
 
@@ -511,7 +495,7 @@ mod tests {
             assert!(!has(&mut cache, turn % 3, Some(turn)) && !has(&mut cache, turn % 3, None));
             keep(&mut cache, turn % 3, turn + 1, &[0, 1, 2]);
             assert!(has(&mut cache, turn % 3, Some(turn + 1)));
-            assert!(cache.order.len() <= 3 && cache.order.len() == cache.blocks());
+            assert!(cache.kept.len() <= 3 && cache.kept.len() == cache.blocks());
         }
     }
 
@@ -526,7 +510,7 @@ mod tests {
         cache.forget(BlockNumber(2), Stamp(9));
         assert_eq!(cache.blocks(), 3);
         keep(&mut cache, 9, 8, &[0, 1, 2, 3, 9]);
-        assert_eq!((cache.blocks(), cache.order.len()), (4, 4));
+        assert_eq!((cache.blocks(), cache.kept.len()), (4, 4));
         for block in [0, 1, 3] {
             assert!(has(&mut cache, block, Some(7)), "{block}");
         }

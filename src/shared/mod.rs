@@ -279,6 +279,26 @@ impl<L, M: Machine> Shared<L, M> {
         }
     }
 
+    /// Begins to bring into the caches where the entry of a block is, if anything is kept of it.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, share: &Share, block: BlockNumber) {
+        if let Some(line) = share.cache.as_ref().and_then(|cache| cache.line_of(block)) {
+            self.common.prefetch_line(line);
+        }
+    }
+
+    /// Begins to bring into the caches what a commit will patch of what is kept of a block: the
+    /// line that the first of these bytes lies in, and the line of the last.
+    #[inline]
+    pub(crate) fn prefetch_kept(&self, share: &Share, block: BlockNumber, at: usize, len: usize) {
+        let Some(cache) = &share.cache else { return };
+        if let Some(first) = cache.place_of(block, at) {
+            let first = core::ptr::from_ref(first);
+            self.common.prefetch_line(first);
+            self.common.prefetch_line(first.wrapping_add(len.saturating_sub(1)));
+        }
+    }
+
     /// Whether two blocks belong to the same share.
     pub(crate) fn share_together(&self, a: BlockNumber, b: BlockNumber) -> bool {
         share_of(a, self.shares.len()) == share_of(b, self.shares.len())

@@ -11,15 +11,35 @@
 //!
 //! **Crash**: no record names the slot, so the next open takes it for free, whatever it holds.
 
-use core::hash::BuildHasherDefault;
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use journal_core::BlockNumber;
 use journal_core::units::SlotNumber;
 
-use super::BlockHasher;
+use super::places::hash;
 use crate::threads::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+
+/// Hashes the number of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockHasher(u64);
+
+impl Hasher for BlockHasher {
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = hash(self.0 ^ number);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// A slot, and whether it was read since the hand came by.
 #[derive(Clone, Copy, Debug)]
