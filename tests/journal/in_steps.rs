@@ -281,6 +281,39 @@ fn a_record_of_more_than_half_of_a_list_goes_home_alone() {
     assert!(before > 0);
 }
 
+/// Records of many patches in several lanes: a list has room for a few of each lane. So the steps
+/// read the heads, and do not go through the whole index, which has thousands of frames.
+fn longest_pass_beside_long_records(lanes: u16, each: u64) -> u64 {
+    let files = Files::new(&format!("steps-lanes-{lanes}-{each}"));
+    let options = any_options(ObjectLog::new(), NoHook).lanes(lanes);
+    let options = options.lane_bytes(each * 256 / 4096 * 4096).index_frames(1 << 17);
+    let options = options.cache_bytes(0).longest_stop(Duration::from_micros(5));
+    let disk = DynDisk::new(files.disk_of(8000));
+    let journal = Journal::format(any_memory(8 << 20), disk, &options).expect("formats");
+    for turn in 0..60_000 / each {
+        // The lanes take turns too.
+        let others = (0..turn % u64::from(lanes)).map(|_| journal.begin().expect("begins"));
+        let others: Vec<_> = others.collect();
+        patch_all(
+            &journal,
+            (0..each).map(|at| (turn * each + at) % 8000),
+            8 * (turn % 500) as usize,
+        );
+        drop(others);
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.stops_for_bytes > 10, "{stats}");
+    stats.checkpointed.longest_pass
+}
+
+#[test]
+fn a_step_reads_all_heads_before_a_list_is_full() {
+    for (lanes, each) in [(3, 700), (8, 300)] {
+        let longest = longest_pass_beside_long_records(lanes, each);
+        assert!(longest <= 250, "{longest} places, {lanes} lanes, {each} frames in a record");
+    }
+}
+
 /// The first step has no list to go on with. It makes one by a pass, and begins the next.
 #[test]
 fn the_first_step_goes_through_the_index_once() {

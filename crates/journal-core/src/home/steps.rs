@@ -359,8 +359,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Lists what the records at the heads have, as many as may be read in this time, and at least
-    /// one of each lane. Returns what that is charged; `None` where no head would go on by it, or
-    /// a record cannot be read: the index knows what is in it.
+    /// one of each lane where there is room for it. Returns what that is charged; `None` where no
+    /// head would go on by it, or a record cannot be read: the index knows what is in it.
     fn list_at_heads<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
@@ -372,8 +372,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<Option<u64>, JournalError> {
         let (ends, device_blocks) = (*oldest.ends(), self.superblock.header.device_blocks.get());
         let (mut read, mut last) = (*heads, [Stamp(0); LANES_MAX as usize]);
-        let (mut charged, mut goes_on) = (0_u64, true);
-        // Lanes take turns, so that they come about as far in the order of stamps.
+        let (mut charged, mut goes_on, mut at_most) = (0_u64, true, 1_u64);
+        // Lanes take turns, so that they come about as far in the order of stamps. In the first
+        // round each has one record, so that none finds the list full before it was read at all.
         while goes_on {
             goes_on = false;
             let states = read.iter_mut().zip(&mut last).zip(&ends);
@@ -382,7 +383,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let has_more = |read: &(Sequence, u64)| read.1 < end.1 && read.0 < end.0;
                 let walked = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
                     let mut reader = common.reader(lane, &mut *front);
-                    while records < RECORDS_AT_ONCE && read.1 < at_once && has_more(read) {
+                    while records < at_most && read.1 < at_once && has_more(read) {
                         // A head must not pass what rot has made of a record.
                         let bounds = PartBounds { end: end.1, device_blocks };
                         let record = reader.record(read.1, read.0, bounds);
@@ -415,6 +416,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 // A list that is full takes none.
                 goes_on |= records > 0 && has_more(read) && charged < most_nanos;
             }
+            at_most = RECORDS_AT_ONCE;
         }
         let unfinished =
             read.iter().zip(&last).zip(&ends).filter(|((read, _), end)| read.0 < end.0);
