@@ -17,7 +17,7 @@ use journal_core::{BlockNumber, CommitError, Kernels as _, Rule};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
-use crate::shared::cache::Kept;
+use crate::shared::cache::kept::Kept;
 use crate::shared::share::Share;
 use crate::staging::pages::Page;
 use crate::staging::seat::Seat;

@@ -16,6 +16,7 @@
 //!     what the patch changes. Any other content comes without a check.
 
 pub(crate) mod clean;
+pub(crate) mod kept;
 pub(crate) mod last_use;
 mod places;
 
@@ -24,57 +25,11 @@ use journal_core::policy::Patch;
 use journal_core::units::Stamp;
 use pmem_sys::{append_block, copy_block};
 
+use self::kept::Kept;
 use self::places::Places;
 
 /// How many blocks an eviction looks at in each of its rounds.
 const LOOKED_AT_MAX: usize = 64;
-
-/// What is kept of a block. It is one line.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct Kept {
-    image: Box<[u8]>,
-    block: BlockNumber,
-    /// The stamp of the frame that it is up to; zero for content that is home.
-    stamp: Stamp,
-    /// The stamp of the first frame that it is not up to, where it is stale. Then it is memory for
-    /// the next content of the block, which mostly comes at once.
-    missing: Stamp,
-    /// The check of the image, `crc64(0, image)`, where it is known (CA4).
-    check: u64,
-    is_checked: bool,
-    is_stale: bool,
-    /// Whether it was read since the hand came by.
-    is_used: bool,
-}
-
-impl Kept {
-    fn new(block: BlockNumber, stamp: Stamp, image: Box<[u8]>) -> Self {
-        let missing = Stamp(0);
-        let (is_checked, is_stale, is_used) = (false, false, false);
-        Self { image, block, stamp, missing, check: 0, is_checked, is_stale, is_used }
-    }
-
-    /// Whether it counts, where this is the stamp of the newest frame that may be read (CA1).
-    #[inline]
-    fn counts(&self, newest: Option<Stamp>) -> bool {
-        !self.is_stale && newest.is_none_or(|newest| newest == self.stamp)
-    }
-
-    #[inline]
-    pub(crate) fn image(&self) -> &[u8] {
-        &self.image
-    }
-
-    /// The image with its check, which `check_of` computes where it is not known.
-    pub(crate) fn with_check(&mut self, check_of: impl Fn(&[u8]) -> u64) -> (&[u8], u64) {
-        if !self.is_checked {
-            (self.check, self.is_checked) = (check_of(&self.image), true);
-        }
-        debug_assert_eq!(self.check, check_of(&self.image), "CA4");
-        (&self.image, self.check)
-    }
-}
 
 /// How often something was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +91,7 @@ impl Cache {
         newest: Option<Stamp>,
         page: &mut Box<[u8]>,
     ) -> bool {
-        let found = self.kept.get_mut(block).filter(|kept| kept.counts(newest));
+        let found = self.kept.find_mut(block).filter(|kept| kept.counts(newest));
         let Some(kept) = found else { return false };
         self.asked.hits += 1;
         core::mem::swap(&mut kept.image, page);
@@ -150,7 +105,7 @@ impl Cache {
     /// rule [`ComparedWithCommitted`](journal_core::Rule::ComparedWithCommitted).
     #[cold]
     pub(crate) fn find_any(&mut self, block: BlockNumber) -> Option<&mut Kept> {
-        self.kept.get_mut(block)
+        self.kept.find_mut(block)
     }
 
     /// Keeps content up to a frame, which is the newest of its block. Without a frame it is as it
@@ -204,7 +159,7 @@ impl Cache {
 
     /// The memory of a block that something is kept of, for content up to this frame.
     fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Box<[u8]>> {
-        let kept = self.kept.get_mut(block)?;
+        let kept = self.kept.find_mut(block)?;
         kept.stamp = newest.unwrap_or(Stamp(0));
         self.stale -= usize::from(kept.is_stale);
         (kept.is_checked, kept.is_stale) = (false, false);
@@ -218,7 +173,7 @@ impl Cache {
 
     /// Forgets what a block held: a frame of it enters the index, with this stamp (CA2).
     pub(crate) fn forget(&mut self, block: BlockNumber, stamp: Stamp) {
-        if let Some(kept) = self.kept.get_mut(block).filter(|kept| !kept.is_stale) {
+        if let Some(kept) = self.kept.find_mut(block).filter(|kept| !kept.is_stale) {
             (kept.is_stale, kept.missing) = (true, stamp);
             self.stale += 1;
         }
@@ -236,7 +191,7 @@ impl Cache {
         patches: impl Iterator<Item = Patch<'p>>,
         check_of_patched: impl Fn(u64, (&[u8], &[u8]), usize) -> u64,
     ) {
-        let Some(kept) = self.kept.get_mut(block) else { return };
+        let Some(kept) = self.kept.find_mut(block) else { return };
         if !kept.is_stale || kept.missing != stamp {
             return;
         }
@@ -262,7 +217,7 @@ impl Cache {
     /// Where the bytes from `at` on lie of what is kept of a block, which may be stale.
     #[inline]
     pub(crate) fn place_of(&self, block: BlockNumber, at: usize) -> Option<&u8> {
-        self.kept.get(block)?.image.get(at)
+        self.kept.find(block)?.image.get(at)
     }
 
     /// Makes room for one block, and returns memory that came free.
@@ -310,7 +265,7 @@ impl Cache {
 }
 
 fn find_in(kept: &mut Places, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
-    let kept = kept.get_mut(block).filter(|kept| kept.counts(newest))?;
+    let kept = kept.find_mut(block).filter(|kept| kept.counts(newest))?;
     kept.is_used = true;
     Some(kept)
 }

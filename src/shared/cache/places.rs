@@ -7,7 +7,7 @@
 
 use journal_core::{BlockNumber, LINE_BYTES};
 
-use super::Kept;
+use crate::shared::cache::kept::Kept;
 
 const _: () = assert!(size_of::<Option<Kept>>() == LINE_BYTES, "one line");
 
@@ -65,7 +65,7 @@ impl Places {
     }
 
     #[inline]
-    fn find(&self, block: BlockNumber) -> Option<usize> {
+    fn place_of(&self, block: BlockNumber) -> Option<usize> {
         if self.used == 0 {
             return None;
         }
@@ -80,13 +80,13 @@ impl Places {
     }
 
     #[inline]
-    pub(super) fn get(&self, block: BlockNumber) -> Option<&Kept> {
-        self.places[self.find(block)?].as_ref()
+    pub(super) fn find(&self, block: BlockNumber) -> Option<&Kept> {
+        self.places[self.place_of(block)?].as_ref()
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, block: BlockNumber) -> Option<&mut Kept> {
-        let place = self.find(block)?;
+    pub(super) fn find_mut(&mut self, block: BlockNumber) -> Option<&mut Kept> {
+        let place = self.place_of(block)?;
         self.places[place].as_mut()
     }
 
@@ -171,13 +171,13 @@ mod tests {
         for (blocks, most) in [(4, 4), (40, 30), (1000, 700), (1000, 3)] {
             let (mut places, mut model) = (Places::default(), HashMap::new());
             assert!(
-                places.get(BlockNumber(1)).is_none() && places.line_of(BlockNumber(1)).is_none()
+                places.find(BlockNumber(1)).is_none() && places.line_of(BlockNumber(1)).is_none()
             );
             let mut random = 7_u64;
             for turn in 0..turns {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
                 let (block, adds) = ((random >> 33) % blocks, random >> 63 == 0);
-                let found = places.get(BlockNumber(block)).map(|kept| kept.image()[0]);
+                let found = places.find(BlockNumber(block)).map(|kept| kept.image()[0]);
                 assert_eq!(found, model.get(&block).copied(), "turn {turn}");
                 match (found, adds && model.len() < 700) {
                     (None, true) => {
@@ -185,7 +185,7 @@ mod tests {
                         model.insert(block, turn as u8);
                     }
                     (Some(_), false) => {
-                        let at = places.find(BlockNumber(block)).expect("was found");
+                        let at = places.place_of(BlockNumber(block)).expect("was found");
                         assert_eq!(places.remove(at).map(|kept| kept.block.raw()), Some(block));
                         model.remove(&block);
                     }
@@ -195,7 +195,7 @@ mod tests {
                 assert!(places.len() * 3 <= places.count() * 2, "a third is free");
             }
             for (block, byte) in model {
-                let kept = places.get_mut(BlockNumber(block)).expect("is there");
+                let kept = places.find_mut(BlockNumber(block)).expect("is there");
                 assert_eq!(kept.image(), [byte]);
             }
         }
@@ -207,7 +207,7 @@ mod tests {
         (0..1000).for_each(|block| places.add(kept(block, 0), 1000));
         assert_eq!((places.len(), places.count()), (1000, 1501));
         places.add(kept(1000, 0), 1000);
-        assert!(places.count() <= 3002 && places.get(BlockNumber(999)).is_some());
+        assert!(places.count() <= 3002 && places.find(BlockNumber(999)).is_some());
         assert!((0..places.count()).filter(|at| places.in_place(*at).is_some()).count() == 1001);
     }
 }
