@@ -723,6 +723,7 @@ impl<L: Policy, H> Options<L, H> {
         let (batch_blocks, written_blocks) = self.settings.batch_on(&geometry);
         let dram_bytes = all_frames
             .saturating_mul(node)
+            .saturating_add(cached_blocks.saturating_mul(CACHE_ENTRY_BYTES))
             .saturating_add(batch_blocks.saturating_mul(size_of::<Batched>()))
             .saturating_add(written_blocks.saturating_mul(geometry.block_size.bytes()))
             .saturating_add(needs.slots.saturating_mul(size_of::<SlotState>()))
@@ -746,6 +747,9 @@ impl<L: Policy, H> Options<L, H> {
         })
     }
 }
+
+/// What the cache's table has for each block: a line for its entry, and one that stays free.
+const CACHE_ENTRY_BYTES: usize = 2 * LINE_BYTES;
 
 /// What a slot takes: a block, and its entry.
 const fn slot_bytes(block_size: BlockSize) -> u64 {

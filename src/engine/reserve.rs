@@ -44,6 +44,9 @@ pub(crate) enum Patching {
 /// divided by this.
 const WHOLE_PART: u64 = 4;
 
+/// Patches of a block whose places are prefetched at most: a processor waits for few lines at once.
+const PREFETCHED_MAX: usize = 8;
+
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_PART: u64 = 16;
 
@@ -82,15 +85,15 @@ impl<L, M: Machine> Shared<L, M> {
         (taken, count)
     }
 
-    /// Does [`prefetch_kept`](Self::prefetch_kept) for the patches of an operation.
+    /// Begins to bring into the caches what a commit of this operation will patch of what is kept
+    /// of its block.
     #[inline]
     pub(super) fn prefetch_patched(&self, share: &Share, operation: &Operation<'_>) {
-        let Operation::Update(Update { block, change: Change::Patches(patches), .. }) = operation
-        else {
-            return;
-        };
-        for Patch { at, bytes } in patches.iter() {
-            self.prefetch_kept(share, *block, *at as usize, bytes.len());
+        if let Operation::Update(Update { block, change: Change::Patches(patches), .. }) = operation
+        {
+            let patches = patches.iter().take(PREFETCHED_MAX);
+            let ranges = patches.map(|Patch { at, bytes }| (*at as usize, bytes.len()));
+            self.prefetch_kept(share, *block, ranges);
         }
     }
 
@@ -150,20 +153,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(share)
     }
 
-    /// Locks a block, of which `len` bytes from `at` on are patched. Returns how the patch is to be
-    /// logged.
+    /// Locks a block, of which a range is patched: where it begins, and its bytes. Returns how the
+    /// patch is to be logged.
     #[inline]
     pub(crate) fn lock_to_patch(
         &self,
         work: &mut Work,
         age: Age,
         block: BlockNumber,
-        (at, len): (usize, usize),
+        range: (usize, usize),
     ) -> Result<Patching, Error> {
         let mut share = self.lock_block(work, age, block)?;
         let patching = self.patching(&mut share, work, block);
         // By now the entry's line has come, or will soon.
-        self.prefetch_kept(&share, block, at, len);
+        self.prefetch_kept(&share, block, [range]);
         Ok(patching)
     }
 

@@ -107,6 +107,16 @@ fn shares_of_a_cache_have_room_for_runs() {
 }
 
 #[test]
+fn worst_cases_count_the_table_of_the_cache() {
+    let dram = |blocks: usize| {
+        let options = Options::new().index_frames(1 << 12);
+        let options = options.cache_bytes(blocks * BlockSize::DEFAULT.bytes());
+        plan(&options, 64 << 20).expect("can be").dram_bytes
+    };
+    assert_eq!(dram(1 << 16) - dram(1 << 12), ((1 << 16) - (1 << 12)) * 2 * LINE_BYTES);
+}
+
+#[test]
 fn worst_cases_count_slots() {
     let with = |slots| {
         let options = Options::new().lanes(1).lane_bytes(64 << 10).lane_slots(slots);

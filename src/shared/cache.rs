@@ -214,10 +214,10 @@ impl Cache {
         self.kept.line_of(block)
     }
 
-    /// Where the bytes from `at` on lie of what is kept of a block, which may be stale.
+    /// What is kept of a block, which may be stale.
     #[inline]
-    pub(crate) fn place_of(&self, block: BlockNumber, at: usize) -> Option<&u8> {
-        self.kept.find(block)?.image.get(at)
+    pub(crate) fn image_of(&self, block: BlockNumber) -> Option<&[u8]> {
+        Some(self.kept.find(block)?.image())
     }
 
     /// Makes room for one block, and returns memory that came free.

@@ -287,13 +287,19 @@ impl<L, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Begins to bring into the caches what a commit will patch of what is kept of a block: the
-    /// line that the first of these bytes lies in, and the line of the last.
+    /// Begins to bring into the caches these ranges of what is kept of a block: of each, the line
+    /// that its first byte lies in, and the line of its last.
     #[inline]
-    pub(crate) fn prefetch_kept(&self, share: &Share, block: BlockNumber, at: usize, len: usize) {
-        let Some(cache) = &share.cache else { return };
-        if let Some(first) = cache.place_of(block, at) {
-            let first = core::ptr::from_ref(first);
+    pub(crate) fn prefetch_kept(
+        &self,
+        share: &Share,
+        block: BlockNumber,
+        ranges: impl IntoIterator<Item = (usize, usize)>,
+    ) {
+        let kept = share.cache.as_ref().and_then(|cache| cache.image_of(block));
+        let Some(image) = kept else { return };
+        for (at, len) in ranges {
+            let first = image.as_ptr().wrapping_add(at);
             self.common.prefetch_line(first);
             self.common.prefetch_line(first.wrapping_add(len.saturating_sub(1)));
         }

@@ -2,8 +2,8 @@
 //!
 //! An entry is a line of memory, and lies in the place that its block's number leads to, or in one
 //! of the next. So the line can be brought into the caches before the entry is looked for. Between
-//! that place and the entry no place is free ([`remove`](Places::remove) sees to that). At least a
-//! third of the places is free, so searches are short.
+//! that place and the entry no place is free ([`remove`](Places::remove) sees to that). At least half
+//! of the places are free, so a search for a block that is not there is short too.
 
 use journal_core::{BlockNumber, LINE_BYTES};
 
@@ -13,6 +13,11 @@ const _: () = assert!(size_of::<Option<Kept>>() == LINE_BYTES, "one line");
 
 /// The first table of a cache has this many places.
 const FIRST_PLACES: usize = 8;
+
+/// How many places there are for this number of entries.
+const fn places_for(entries: usize) -> usize {
+    entries.saturating_mul(2).saturating_add(1)
+}
 
 /// Mixes the number of a block; the upper bits choose its place. Numbers are the store's own, and
 /// few are kept at a time, so the hash need not be unforeseeable to keep an attacker out.
@@ -97,7 +102,7 @@ impl Places {
 
     /// Adds the entry of a block that has none. `most` entries are expected, and more are allowed.
     pub(super) fn add(&mut self, kept: Kept, most: usize) {
-        if (self.used + 1) * 3 > self.places.len() * 2 {
+        if 2 * (self.used + 1) > self.places.len() {
             self.grow(most);
         }
         self.put(kept);
@@ -115,7 +120,7 @@ impl Places {
     /// Twice as many places, or those that `most` entries take if these are fewer.
     #[cold]
     fn grow(&mut self, most: usize) {
-        let (needed, wanted) = ((self.used + 1) * 3 / 2 + 1, most.saturating_mul(3) / 2 + 1);
+        let (needed, wanted) = (places_for(self.used + 1), places_for(most));
         let twice = FIRST_PLACES.max(2 * self.places.len());
         let count = if wanted < needed { twice } else { twice.min(wanted) };
         let larger = (0..count).map(|_| None).collect();
@@ -192,7 +197,7 @@ mod tests {
                     _ => {}
                 }
                 assert_eq!(places.len(), model.len());
-                assert!(places.len() * 3 <= places.count() * 2, "a third is free");
+                assert!(places.len() * 2 <= places.count(), "half is free");
             }
             for (block, byte) in model {
                 let kept = places.find_mut(BlockNumber(block)).expect("is there");
@@ -205,9 +210,9 @@ mod tests {
     fn a_table_is_no_larger_than_its_entries_take() {
         let mut places = Places::default();
         (0..1000).for_each(|block| places.add(kept(block, 0), 1000));
-        assert_eq!((places.len(), places.count()), (1000, 1501));
+        assert_eq!((places.len(), places.count()), (1000, 2001));
         places.add(kept(1000, 0), 1000);
-        assert!(places.count() <= 3002 && places.find(BlockNumber(999)).is_some());
+        assert!(places.count() <= 4002 && places.find(BlockNumber(999)).is_some());
         assert!((0..places.count()).filter(|at| places.in_place(*at).is_some()).count() == 1001);
     }
 }
