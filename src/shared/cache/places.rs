@@ -2,8 +2,8 @@
 //!
 //! An entry is a line of memory, and lies in the place that its block's number leads to, or in one
 //! of the next. So the line can be brought into the caches before the entry is looked for. Between
-//! that place and the entry no place is free ([`remove`](Places::remove) sees to that). At least half
-//! of the places are free, so a search for a block that is not there is short too.
+//! that place and the entry no place is free ([`remove`](Places::remove) sees to that). At least
+//! half of the places are free, so a search for a block that is not there is short too.
 
 use journal_core::{BlockNumber, LINE_BYTES};
 
