@@ -202,7 +202,9 @@ fn a_trim_waits_for_what_is_on_its_way_home() {
     assert_eq!(disk.home(5), [0; BLOCK]);
 }
 
-/// Writers and trims of the same blocks: what a writer reads of its block is its own, or zeroes.
+/// Writers and trims of the same blocks. A discarded block's content is undefined: a checkpoint may
+/// bring back what was home. So what a writer reads of its block is any image that it wrote there,
+/// or zeroes, but never a mixture.
 #[test]
 fn trims_and_writers_meet_in_no_block() {
     let files = Files::new("trim-threads");
@@ -220,7 +222,9 @@ fn trims_and_writers_meet_in_no_block() {
                         }
                         let mut found = [0; BLOCK];
                         journal.read(own, &mut found).expect("reads");
-                        assert!(found == [round; BLOCK] || found == [0; BLOCK], "{round}");
+                        let [first, ..] = found;
+                        let is_whole = first <= round && found == [first; BLOCK];
+                        assert!(is_whole, "{round}: {first}");
                     }
                 })
             })
