@@ -182,7 +182,7 @@ where
         shares.leave_room(plan.share_frames);
         // 3. Each part goes behind a lock of its own.
         let lanes = of_lanes.iter_mut().filter_map(LaneMemory::take);
-        let mut states = states.chunks((geometry.lane_places() as usize).max(1));
+        let mut states = states.chunks((geometry.lane_slots_and_log() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.
         let far = FarFence::register();
         let lanes: Box<[_]> = lanes

@@ -44,7 +44,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreePlaces, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -385,7 +385,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let _ = self.give_clean_back(Some(lane), count);
         }
         loop {
-            let free = FreePlaces {
+            let free = FreeRoom {
                 slots: cell.unreserved_slots.left() as u32,
                 log_blocks: (cell.unreserved_log.left() as u32).saturating_add(work.reserved_log),
                 goes,
@@ -434,7 +434,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let result = self.watched(|| commit(work));
         let result = self.ended(operations, keeps, result, |result| {
-            self.unreserve_places(work);
+            self.unreserve_slots_and_log(work);
             self.give_grants_back(work);
             if self.lets_go(result) {
                 self.unlock_blocks(work);
@@ -594,14 +594,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
-        self.unreserve_places(work);
+        self.unreserve_slots_and_log(work);
         debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");
         state.in_hand += core::mem::take(&mut work.reserved_bytes);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
         state.stats.appended_home += prepared.appends as u64;
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             state.stats.logged += u64::from(prepared.log_blocks);
             state.stats.new_slots += u64::from(taken);
             state.stats.rewritten_slots += work.held_slots().count() as u64;

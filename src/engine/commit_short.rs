@@ -13,7 +13,7 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, OpenRecord, PiecesOf, Prepared,
+    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, OpenRecord, PiecesOf, Prepared,
     Several, Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
@@ -272,7 +272,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
+        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_slots_and_log() > 0 {
             return Ok(None);
         }
         // 1. What is logged is prepared. It must depend on nothing but the operations.
@@ -286,7 +286,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             None => match self.common.prepared_images(operations, names) {
                 Some(prepared) => Some(prepared),
                 None => {
-                    let free = FreePlaces::default();
+                    let free = FreeRoom::default();
                     self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
                 }
             },

@@ -125,7 +125,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.gathering.is_there.store(true, Ordering::Release);
             drop(gathered);
             self.unreserve_bytes(work);
-            self.unreserve_places(work);
+            self.unreserve_slots_and_log(work);
             return Ok(());
         }
     }

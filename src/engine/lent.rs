@@ -201,7 +201,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if work.is_lent_all && is_known {
             return Some(prepared);
         }
-        self.unreserve_places(work);
+        self.unreserve_slots_and_log(work);
         None
     }
 }

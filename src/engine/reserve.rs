@@ -343,7 +343,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes sure that there are slots, and blocks of the log, where no background thread does. A
     /// version that finds none goes into the ring, whole, and from there home.
-    fn see_to_places(&self, work: &Work) -> Result<(), Error> {
+    fn see_to_slots_and_log(&self, work: &Work) -> Result<(), Error> {
         let (geometry, cell) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
         let has_log =
@@ -395,7 +395,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &[Operation<'_>],
     ) -> Result<usize, Error> {
         let Some(first) = operations.first().map(Operation::block) else { return Ok(0) };
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             return Ok(0);
         }
         let mut share = self.lock_share(first)?;
@@ -479,10 +479,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
             self.or_give_up_frame(stepped, block)?;
         }
-        if self.common.geometry.lane_places() == 0 {
+        if self.common.geometry.lane_slots_and_log() == 0 {
             return Ok(());
         }
-        let seen_to = self.see_to_places(work);
+        let seen_to = self.see_to_slots_and_log(work);
         self.or_give_up_frame(seen_to, block)
     }
 

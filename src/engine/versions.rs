@@ -161,7 +161,7 @@ impl<L, M: Machine> Shared<L, M> {
         let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             if let Some(slot) = frame.slot() {
                 self.uses.note_write(slot.raw());
             }

@@ -26,7 +26,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
             return Err(JournalError::Failed);
         }
         let free_before = guard.lane.free_bytes();
-        let before = guard.lane.free_places();
+        let before = guard.lane.free_room();
         let LaneState { lane, slots, .. } = &mut *guard;
         let result = call(&mut InLane { lane, states: slots });
         if guard.lane.has_unfenced() {
@@ -38,7 +38,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         cell.reach.publish(guard.lane.durable_to(), guard.lane.has_deferred());
         let due = cell.due(&guard.lane);
         // Code that writes home only gives slots back.
-        let after = guard.lane.free_places();
+        let after = guard.lane.free_room();
         let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
             cell.unreserved_slots.give(slots.into());

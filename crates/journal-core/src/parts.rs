@@ -46,6 +46,6 @@ pub use crate::reclaim::movable::{Movable, pick_to_move};
 pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
-pub use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+pub use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 pub use crate::space::ring::LaneReader;
 pub use crate::space::stored::WEAR_PARTS;

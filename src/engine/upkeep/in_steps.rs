@@ -180,7 +180,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         which: Which,
         made: &mut Made,
     ) -> Result<Step, Error> {
-        let has_slots = self.common.geometry.lane_places() > 0;
+        let has_slots = self.common.geometry.lane_slots_and_log() > 0;
         cell.see_to_lists(self.frames(), has_slots);
         let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
         let UpkeepCell { in_slots, left_in_slots, place, coming, left_of_coming, .. } = cell;
@@ -220,7 +220,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         report: &mut CheckpointReport,
     ) -> Result<(), Error> {
         let blocks = cell.batch.len();
-        if self.common.geometry.lane_places() > 0 || frames <= BATCHES_AT_ONCE * blocks {
+        if self.common.geometry.lane_slots_and_log() > 0 || frames <= BATCHES_AT_ONCE * blocks {
             return Ok(());
         }
         // What is committed meanwhile is for the next checkpoint.

@@ -80,7 +80,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// The lane that most blocks can be moved through, and how many of them at once: as many as
-    /// there is memory for, places in its disk-side log, and room in its ring for their record.
+    /// there is memory for, free blocks in its disk-side log, and room in its ring for their record.
     pub(super) fn moved_at_once(&self, cell: &UpkeepCell) -> Option<(LaneNumber, usize)> {
         let most = cell.blocks.len() / self.common.block_bytes();
         let of_lane = |number: u16| {
@@ -100,7 +100,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Bytes that the record takes at most which moves this number of blocks.
     fn moved_bytes_max(&self, blocks: usize) -> u64 {
         let whole = self.record_bytes_max(blocks);
-        // Each block has the name of its place in the log, and no image.
+        // Each block has the name of its block in the log, and no image.
         let images = (blocks * self.common.block_bytes()) as u64;
         whole - images + (blocks * size_of::<NamedSlot>()) as u64 + LINE_BYTES as u64
     }

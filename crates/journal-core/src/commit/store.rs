@@ -24,7 +24,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Kind, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
-use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
@@ -154,8 +154,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         first: usize,
         scratch: &mut Scratch<'_>,
-        taken: &mut FreePlaces,
-        free: FreePlaces,
+        taken: &mut FreeRoom,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
@@ -222,8 +222,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         &self,
         operation: &Operation<'_>,
         Room { room, is_lent, appended }: Room<'_>,
-        taken: &mut FreePlaces,
-        free: FreePlaces,
+        taken: &mut FreeRoom,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<Option<(Form, u32, Later)>, CommitError> {
         let update = match operation {
@@ -243,7 +243,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
         let in_record = (Form::Image, image_len, Later::Nothing);
         // What the log has no block for goes into the record.
-        let in_log = |taken: &mut FreePlaces| {
+        let in_log = |taken: &mut FreeRoom| {
             let at = taken.log_blocks;
             if at >= free.log_blocks {
                 return in_record;
@@ -302,7 +302,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         names: &Names,
         scratch: &mut Scratch<'_>,
-        free: FreePlaces,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
         let mut prepared = Prepared { goes: free.goes, ..Prepared::NOTHING };
@@ -316,8 +316,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             return Ok(Prepared { goes: free.goes, ..of_pieces });
         }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
-        let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
-        let mut taken = FreePlaces::default();
+        let free = FreeRoom { log_blocks: free.log_blocks.min(noted), ..free };
+        let mut taken = FreeRoom::default();
         let mut next = 0;
         while next < operations.count() {
             prepared.at_hand = next == 0;
@@ -402,12 +402,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
-        let free = FreePlaces {
+        let free = FreeRoom {
             slots: prepared.new_slots,
             log_blocks: prepared.log_blocks,
             goes: prepared.goes,
         };
-        let mut placed = FreePlaces::default();
+        let mut placed = FreeRoom::default();
         let mut taken = 0_u32;
         while frames < prepared.frames {
             if !prepared.at_hand {

@@ -209,7 +209,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut batch = Batch { view, indexes: &mut *indexes, count };
             self.write_home(&mut batch, scratch, report)?;
         }
-        if common.geometry.lane_places() > 0 {
+        if common.geometry.lane_slots_and_log() > 0 {
             let listed = oldest.frames().get(..seen).unwrap_or_default();
             let listed = (&fenced.bounds, listed);
             self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
@@ -620,7 +620,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         for of_block in seen.chunk_by(|a, b| a.block == b.block) {
             let Some(block) = of_block.first().map(|first| first.block) else { continue };
-            if common.geometry.lane_places() > 0 {
+            if common.geometry.lane_slots_and_log() > 0 {
                 freed.slots = freed
                     .slots
                     .saturating_add(self.drop_slots_of(common, lanes, indexes, block, cut)?);

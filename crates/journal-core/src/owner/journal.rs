@@ -37,7 +37,7 @@ use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
 use crate::scan::reader::IndexError;
 use crate::scan::verdict::Recovery;
-use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.
@@ -218,7 +218,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
                 return self.commit_pieces(lane, overwritten, &content, &prepared, pace);
             }
         }
-        let free = FreePlaces { goes, ..self.lane(lane).free_places() };
+        let free = FreeRoom { goes, ..self.lane(lane).free_room() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
         let mut prepared =
@@ -227,7 +227,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         for goes in [Goes::DataToLog, goes] {
             let is_full = prepared.bytes > self.lane(lane).free_bytes();
             if is_full && self.common.policy.bypasses_when_full() {
-                let free = FreePlaces { goes, ..free };
+                let free = FreeRoom { goes, ..free };
                 let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
                 prepared =
                     self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
