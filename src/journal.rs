@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened};
+use journal_core::parts::{EntryAddresses, Found, OpenMemory, Opened};
 use journal_core::policy::Policy;
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneMemory, Needs,
@@ -207,7 +207,7 @@ where
         let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
         let shared = Arc::new(Shared {
             common,
-            entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
+            entries: shares.0.iter().map(|share| EntryAddresses::of(&share.index)).collect(),
             hook: options.hook.clone(),
             lanes,
             shares: shares.0.into_iter().map(share).collect(),

@@ -210,7 +210,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.check_not_failed()?;
         let result = self.watched(|| {
-            self.common.prefetch_place(&share.index);
+            self.common.prefetch_next_node(&share.index);
             let lead = share.index.lead(block);
             if let Some(lead) = &lead {
                 self.common.prefetch_lead(&share.index, lead);

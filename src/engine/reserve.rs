@@ -67,7 +67,7 @@ impl<L, M: Machine> Shared<L, M> {
         run: &[Operation<'_>],
     ) -> (u32, usize) {
         let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
-        self.common.prefetch_places(&share.index, run.len());
+        self.common.prefetch_next_nodes(&share.index, run.len());
         let locks = self.blocks.of_run(first);
         let (mut taken, mut count) = (0, 0);
         for operation in run {
@@ -553,7 +553,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         } else if !self.use_granted_frame(work, block) {
             return false;
         }
-        self.common.prefetch_place(&share.index);
+        self.common.prefetch_next_node(&share.index);
         self.note_overwritten_by(work, share, block);
         true
     }

@@ -181,7 +181,7 @@ impl<L, M: Machine> Shared<L, M> {
             };
             index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
         }
-        self.common.prefetch_place(index);
+        self.common.prefetch_next_node(index);
         Ok(())
     }
 }

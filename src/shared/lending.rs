@@ -112,7 +112,7 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         let number = share_of(block, self.0.shares.len());
         let share = core::ptr::from_ref(&self.0.shares[number]).cast::<u8>();
         self.0.common.prefetch_line(share);
-        self.0.common.prefetch_line(self.0.entries[number].place(block));
+        self.0.common.prefetch_line(self.0.entries[number].address_of(block));
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {

@@ -256,7 +256,7 @@ impl BlockLocks {
 
     /// The address of the word that says which transaction has a stripe.
     #[inline]
-    pub(crate) fn place(&self, stripe: Stripe) -> *const u8 {
+    pub(crate) fn address_of(&self, stripe: Stripe) -> *const u8 {
         core::ptr::from_ref(self.holder(stripe)).cast()
     }
 

@@ -38,7 +38,7 @@ pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
+    EntryAddresses, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::order::ordered::Pace;

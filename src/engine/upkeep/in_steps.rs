@@ -183,7 +183,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_slots = self.common.geometry.lane_slots_and_log() > 0;
         cell.see_to_lists(self.frames(), has_slots);
         let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
-        let UpkeepCell { in_slots, left_in_slots, place, coming, left_of_coming, .. } = cell;
+        let UpkeepCell { in_slots, left_in_slots, next_node, coming, left_of_coming, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let most = blocks.min(batch.len());
         let batch = &mut batch[..most];
@@ -204,7 +204,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
                 Which::Slots => {
                     let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };
-                    let from = (oldest, place);
+                    let from = (oldest, next_node);
                     home.slots_step(common, lanes, shares, scratch, from, nanos, reports)?
                 }
             })

@@ -230,8 +230,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             }
         });
         indexes.each(|index| {
-            for place in 0..index.places() {
-                let Some(id) = index.at_place(place) else { continue };
+            for number in 0..index.node_count() {
+                let Some(id) = index.used_node(number) else { continue };
                 self.mark(index, id);
             }
         });

@@ -353,7 +353,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// What the index says of a block's newest frame, of which it begins to bring the rest.
     #[inline(always)]
     fn lead(&self, block: BlockNumber) -> Option<Lead> {
-        self.common.prefetch_place(&self.index);
+        self.common.prefetch_next_node(&self.index);
         let lead = self.index.lead(block)?;
         self.common.prefetch_lead(&self.index, &lead);
         Some(lead)
