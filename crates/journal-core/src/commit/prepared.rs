@@ -89,9 +89,9 @@ impl Versions for NoVersions {
     }
 }
 
-/// What became of the operations of one part; kept from commit to commit.
+/// What preparing has decided about the operations of one part; kept from commit to commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub struct Decided {
     pub(super) frames: [FrameIn; FRAMES_PER_PART],
     pub(super) later: [Later; FRAMES_PER_PART],
     pub(super) count: usize,
@@ -105,7 +105,7 @@ pub struct Places {
     pub(super) some_later: bool,
 }
 
-impl Places {
+impl Decided {
     /// Nothing yet.
     pub const EMPTY: Self = Self {
         frames: [FrameIn::EMPTY; FRAMES_PER_PART],
@@ -126,8 +126,8 @@ pub struct Scratch<'m> {
     pub front: &'m mut [u8],
     /// Where encoded payloads lie until they are stored.
     pub encoded: &'m mut [u8],
-    /// Where it is kept what the policy decided.
-    pub places: &'m mut Places,
+    /// What preparing has decided.
+    pub decided: &'m mut Decided,
     /// For each block written to the disk-side log: where it lies, and its check.
     pub logged: &'m mut [Batched],
 }

@@ -11,7 +11,7 @@ use crate::commit::error::CommitError;
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
-    Content, Later, Of, Places, Prepared, Scratch, Versions, discards_bytes,
+    Content, Later, Of, Decided, Prepared, Scratch, Versions, discards_bytes,
 };
 use crate::common::Common;
 use crate::format::front::{Extent, extent};
@@ -34,8 +34,8 @@ const NAMED_SLOT_LEN: u32 = NAMED_SLOT_BYTES as u32;
 
 /// Puts what a frame says of a slot where the payload begins.
 fn put_slot(payload: &mut [u8], named: &NamedSlot) {
-    if let Some(place) = payload.get_mut(..NAMED_SLOT_BYTES) {
-        place.copy_from_slice(named.as_bytes());
+    if let Some(to) = payload.get_mut(..NAMED_SLOT_BYTES) {
+        to.copy_from_slice(named.as_bytes());
     }
 }
 
@@ -159,25 +159,25 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
-        let places = &mut *scratch.places;
-        if places.some_later {
-            places.later.fill(Later::Nothing);
-            places.some_later = false;
+        let decided = &mut *scratch.decided;
+        if decided.some_later {
+            decided.later.fill(Later::Nothing);
+            decided.some_later = false;
         }
         if first == 0 {
-            places.appended = self.appended(operations);
+            decided.appended = self.appended(operations);
         }
-        let appended = places.appended;
+        let appended = decided.appended;
         let (mut count, mut encoded, mut images, mut appends) =
             (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
         let all = operations.count();
-        for place in &mut places.frames {
+        for to in &mut decided.frames {
             // A policy always has a whole block of room: its choice must not depend on the update's
             // neighbours.
             let room = encoded..encoded.saturating_add(block_bytes);
             let Some(room) = scratch.encoded.get_mut(room) else { break };
-            // An operation that leaves no frame takes no place.
+            // An operation that leaves no frame takes no room.
             let placed = loop {
                 if next >= all {
                     break None;
@@ -195,21 +195,21 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 break Some((FrameIn { block, len, form, operation }, later));
             };
             let Some((frame, later)) = placed else { break };
-            *place = frame;
+            *to = frame;
             match frame.form {
                 Form::Image => images = images.saturating_add(1),
                 Form::Home => appends = appends.saturating_add(1),
                 _ => encoded = encoded.saturating_add(frame.len as usize),
             }
             if !matches!(later, Later::Nothing) {
-                places.some_later = true;
-                if let Some(place) = places.later.get_mut(count) {
-                    *place = later;
+                decided.some_later = true;
+                if let Some(to) = decided.later.get_mut(count) {
+                    *to = later;
                 }
             }
             count = count.saturating_add(1);
         }
-        (places.count, places.encoded, places.images, places.appends) =
+        (decided.count, decided.encoded, decided.images, decided.appends) =
             (count, encoded, images, appends);
         Ok(next)
     }
@@ -322,7 +322,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         while next < operations.count() {
             prepared.at_hand = next == 0;
             next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
-            let Places { count, encoded, images, appends, .. } = *scratch.places;
+            let Decided { count, encoded, images, appends, .. } = *scratch.decided;
             if count == 0 {
                 continue;
             }
@@ -416,24 +416,24 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 assert!(behind.is_ok_and(|behind| behind > next), "policies are deterministic");
                 next = behind.unwrap_or(next);
             }
-            let count = scratch.places.count;
+            let count = scratch.decided.count;
             if count == 0 {
                 // Nothing but unchanged updates.
                 continue;
             }
             // C7: what is read from slots would wait for what streams.
-            if scratch.places.some_later {
+            if scratch.decided.some_later {
                 taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
             }
             let lane = &mut *lane.lane;
             frames = frames.saturating_add(count);
-            let places = &*scratch.places;
+            let decided = &*scratch.decided;
             let part = Part {
                 frame_count: count,
-                frames: places.frames.iter().take(count).copied(),
-                encoded: Encoded::Whole(scratch.encoded.get(..places.encoded).unwrap_or_default()),
+                frames: decided.frames.iter().take(count).copied(),
+                encoded: Encoded::Whole(scratch.encoded.get(..decided.encoded).unwrap_or_default()),
                 images: operations,
-                image_count: places.images,
+                image_count: decided.images,
                 names: if parts == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && frames == prepared.frames,
             };
@@ -513,7 +513,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         scratch: &mut Scratch<'_>,
     ) -> u32 {
         let mut taken = 0_u32;
-        let Places { frames, later, count, .. } = &*scratch.places;
+        let Decided { frames, later, count, .. } = &*scratch.decided;
         let mut payload_at = 0_usize;
         for (frame, later) in frames.iter().zip(later).take(*count) {
             let at = payload_at;

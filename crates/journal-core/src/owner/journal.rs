@@ -18,7 +18,7 @@ use crate::commit::error::CommitError;
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::Operation;
 use crate::commit::patches::PiecesOf;
-use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
+use crate::commit::prepared::{Content, Decided, Prepared, Scratch, Versions as _};
 use crate::common::Common;
 use crate::format::geometry::Geometry;
 use crate::home::content::ContentView;
@@ -78,7 +78,7 @@ pub struct Journal<'m, L, M: Machine> {
     pub(crate) front: &'m mut [u8],
     pub(crate) encoded: &'m mut [u8],
     pub(crate) blocks: &'m mut [u8],
-    pub(crate) places: Places,
+    pub(crate) decided: Decided,
     pub(crate) recovery: Recovery,
     pub(crate) failed: bool,
 }
@@ -99,7 +99,7 @@ macro_rules! scratch {
         Scratch {
             front: &mut *$journal.front,
             encoded: &mut *$journal.encoded,
-            places: &mut $journal.places,
+            decided: &mut $journal.decided,
             logged: &mut *$journal.batch,
         }
     };
@@ -383,7 +383,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.lanes.lane(lane)
     }
 
-    /// Writes to the device, and syncs, what the policy places there.
+    /// Writes to the device, and syncs, what the policy decided there.
     #[cold]
     fn write_ahead(
         &mut self,
