@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use journal_core::parts::{Names, Decided, Scratch};
+use journal_core::parts::{Decided, Names, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockNumber, Geometry, Needs};
 use pmem_sys::StoreLockGuard;

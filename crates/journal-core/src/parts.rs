@@ -29,7 +29,7 @@ pub use crate::commit::active::Spilled;
 pub use crate::commit::one_operation::{Alone, Sole};
 pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};
-pub use crate::commit::prepared::{Content, NoVersions, Decided, Prepared, Scratch, Versions};
+pub use crate::commit::prepared::{Content, Decided, NoVersions, Prepared, Scratch, Versions};
 pub use crate::common::Common;
 pub use crate::home::content::{apply_frames, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};

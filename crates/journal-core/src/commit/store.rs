@@ -11,7 +11,7 @@ use crate::commit::error::CommitError;
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
-    Content, Later, Of, Decided, Prepared, Scratch, Versions, discards_bytes,
+    Content, Decided, Later, Of, Prepared, Scratch, Versions, discards_bytes,
 };
 use crate::common::Common;
 use crate::format::front::{Extent, extent};

@@ -383,7 +383,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.lanes.lane(lane)
     }
 
-    /// Writes to the device, and syncs, what the policy decided there.
+    /// Writes to the device, and syncs, what the policy places there.
     #[cold]
     fn write_ahead(
         &mut self,
