@@ -13,8 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, OpenRecord, PiecesOf, Prepared,
-    Several, Sole, Versions, is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, OpenRecord, PiecesOf, Prepared, Several,
+    Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};

@@ -212,7 +212,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 && (!is_known() || !self.keeps(Rule::HomewardUnknown))
         };
         let (sure, others): (Vec<_>, Vec<_>) = (0..staged.count()).partition(|at| is_sure(*at));
-        let blocks = |places: Vec<usize>| places.into_iter().map(|at| staged.block(at)).collect();
+        let blocks = |chosen: Vec<usize>| chosen.into_iter().map(|at| staged.block(at)).collect();
         (blocks(sure), blocks(others))
     }
 

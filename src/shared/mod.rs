@@ -260,7 +260,8 @@ impl<L, M: Machine> Shared<L, M> {
         let number = share_of(block, self.shares.len());
         let share = core::ptr::from_ref(&self.shares[number]).cast::<u8>();
         let holder = self.blocks.address_of(self.blocks.stripe(block));
-        for at in [share, share.wrapping_add(LINE_BYTES), holder, self.entries[number].address_of(block)]
+        for at in
+            [share, share.wrapping_add(LINE_BYTES), holder, self.entries[number].address_of(block)]
         {
             self.common.prefetch_line(at);
         }
