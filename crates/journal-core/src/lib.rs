@@ -52,7 +52,7 @@ mod scan;
 mod space;
 pub mod units;
 
-/// Test hooks: named places of persistence, and the rules of the protocol.
+/// Test hooks: the sites of persistence, and the rules of the protocol.
 pub mod hook {
     pub use crate::order::ordered::{Hook, NoHook};
     pub use crate::order::rule::Rule;
@@ -114,8 +114,7 @@ pub use space::lane::LaneMemory;
 pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
-/// Every place of this crate that takes part in the order of persistence, for tests that want to
-/// see all of them reached.
+/// Every site of this crate, for tests that want to see all of them reached.
 pub const SITES: &[&[Site]] = &[
     home::write_ahead::site::ALL,
     home::checkpoint::site::ALL,

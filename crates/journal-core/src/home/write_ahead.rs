@@ -236,8 +236,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     };
                     let content = common.kernels.crc64(common.seeds.content(slot), image);
                     *noted = Batched::logged(slot, content);
-                    let Some(place) = common.log_place(slot) else { continue };
-                    self.put(site::LOG, &mut log, place, image, &mut unsynced)?;
+                    let Some(lies_at) = common.where_logged(slot) else { continue };
+                    self.put(site::LOG, &mut log, lies_at, image, &mut unsynced)?;
                 }
                 _ => {}
             }
