@@ -11,7 +11,7 @@
 //!    seat are given back.
 //!
 //! Every way to commit leads through [`recording`](Shared::recording), and ends with
-//! [`ended`](Shared::ended). A call of `Journal::commit` tries the shorter ways first:
+//! [`after_record`](Shared::after_record). A call of `Journal::commit` tries the shorter ways first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).
@@ -160,7 +160,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         staged.ready(|operations| {
             let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, keeps, commit)
+            self.commit_and_give_back(work, operations, keeps, commit)
         })
     }
 
@@ -179,7 +179,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare_held(work, operations);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, keeps, commit)
+        self.commit_and_give_back(work, operations, keeps, commit)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
@@ -296,7 +296,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(error);
         }
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, Keeps::All, commit)
+        self.commit_and_give_back(work, operations, Keeps::All, commit)
     }
 
     /// The operations of a call on old images that are lent. `None` where they are copied, or not
@@ -423,9 +423,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Ends a transaction like [`commit`](Self::commit).
+    /// Runs `commit`, which stores the record, and gives back what the transaction holds.
     #[inline]
-    pub(super) fn end<O: Operations + ?Sized>(
+    pub(super) fn commit_and_give_back<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -433,10 +433,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
         let result = self.watched(|| commit(work));
-        let result = self.ended(operations, keeps, result, |result| {
+        let result = self.after_record(operations, keeps, result, |result| {
             self.unreserve_slots_and_log(work);
             self.give_grants_back(work);
-            if self.lets_go(result) {
+            if self.may_unlock(result) {
                 self.unlock_blocks(work);
             }
         });
@@ -524,10 +524,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(Committed { lane, sequence, stamp })
     }
 
-    /// Ends a transaction after its record: the cache learns of it, and `give_back` gives back what
+    /// What follows a record: the cache learns of it, and `give_back` gives back what
     /// it holds.
     #[inline(always)]
-    pub(super) fn ended<O: Operations + ?Sized>(
+    pub(super) fn after_record<O: Operations + ?Sized>(
         &self,
         operations: &O,
         keeps: Keeps,
@@ -544,7 +544,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether the blocks of a transaction that has ended come free. After a failure no thread may
     /// see what has become of them.
     #[inline(always)]
-    pub(super) fn lets_go(&self, result: &Result<Option<Committed>, Error>) -> bool {
+    pub(super) fn may_unlock(&self, result: &Result<Option<Committed>, Error>) -> bool {
         result.is_ok() || !self.has_failed()
     }
 

@@ -200,7 +200,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             false => None,
         };
         let Some((mut share, stripe)) = locked else {
-            self.let_go(cell, state)?;
+            self.give_lane_back(cell, state)?;
             return Ok(None);
         };
         // Mostly this saves a store: stores behind a fence wait for it.
@@ -226,12 +226,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 1
             })
         });
-        self.ended(core::slice::from_ref(operation), Keeps::All, result.map(Some), |result| {
-            if self.lets_go(result) {
-                self.blocks.unlock(stripe);
-                self.tell_waiters_for(stripe);
-            }
-        })
+        self.after_record(
+            core::slice::from_ref(operation),
+            Keeps::All,
+            result.map(Some),
+            |result| {
+                if self.may_unlock(result) {
+                    self.blocks.unlock(stripe);
+                    self.tell_waiters_for(stripe);
+                }
+            },
+        )
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -308,7 +313,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             drop(held);
             self.unlock_few(operations, age, taken);
             work.clear();
-            self.let_go(cell, state)?;
+            self.give_lane_back(cell, state)?;
             return Ok(None);
         }
         // 3. The record is stored, and the index learns of it.
@@ -338,8 +343,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         // 4. The fence. Then everything is given back.
         let result = self.watched(|| self.recording(state, to, store));
-        let result = self.ended(operations, Keeps::All, result.map(Some), |result| {
-            if self.lets_go(result) {
+        let result = self.after_record(operations, Keeps::All, result.map(Some), |result| {
+            if self.may_unlock(result) {
                 self.unlock_few(operations, age, taken);
             }
         });
@@ -395,7 +400,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back a lane that nothing was stored in.
     #[cold]
-    fn let_go(&self, cell: &LaneCell<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
+    fn give_lane_back(&self, cell: &LaneCell<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.

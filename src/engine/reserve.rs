@@ -280,11 +280,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(wait) = wait {
             match &mut locked {
                 Ok(share) => {
-                    share.claims.give_up(block, age);
+                    share.claims.withdraw(block, age);
                     wait.end_with_it();
                 }
                 // Before the threads are woken that were refused because of the claim.
-                Err(_) => self.lock_share(block)?.claims.give_up(block, age),
+                Err(_) => self.lock_share(block)?.claims.withdraw(block, age),
             }
         }
         locked

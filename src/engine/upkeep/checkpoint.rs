@@ -282,7 +282,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.watched(|| {
             let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
             let (common, lanes) = (&self.common, &mut LanesOf(self));
-            let stored = home.give_up(common, lanes, lane, content, scratch, versions);
+            let stored =
+                home.discard_before_append(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
             let written = home.write_ahead(common, content, scratch, versions, take);
             written.map(|_| stored).inspect_err(|error| self.fail_of(*error))

@@ -158,7 +158,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(0);
         };
         let lane = work.lane;
-        self.end(work, operations, Keeps::All, |work| {
+        self.commit_and_give_back(work, operations, Keeps::All, |work| {
             self.commit_held(work, operations, Ok(prepared), Durability::Durable)
         })?;
         // It is no transaction of a caller.

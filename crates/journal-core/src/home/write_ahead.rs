@@ -112,7 +112,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// # Errors
     /// The medium's.
     #[cold]
-    pub fn give_up<L: Policy, K: Kernels>(
+    pub fn discard_before_append<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),

@@ -397,7 +397,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             let content = Content { operations, names, prepared, ends: Ends::Record };
             let (common, lanes) = (&journal.common, &mut journal.lanes);
             let (home, scratch) = (&mut journal.home, &mut scratch);
-            home.give_up(common, lanes, lane, &content, scratch, &mut versions)?;
+            home.discard_before_append(common, lanes, lane, &content, scratch, &mut versions)?;
             let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
             let written = home.write_ahead(common, &content, scratch, &mut versions, take);
             written.map(drop).map_err(JournalError::Device)
