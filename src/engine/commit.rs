@@ -6,7 +6,7 @@
 //!    was reserved beyond the record's size goes back. What the policy sends to the disk is written
 //!    there, before the record that relies on it.
 //! 3. The lane is taken. The record is stored (`Common::store`), and its frames enter the index
-//!    ([`Shared::tell`]). No reader sees them before the lane says that they may be read.
+//!    ([`Shared::insert_frame`]). No reader sees them before the lane says that they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
@@ -318,7 +318,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Prepared, CommitError> {
         let prepared = match work.bypasses {
             true => self.prepare_to_fit(work, operations)?,
-            false => self.prepare(work, operations, Goes::ByPolicy)?,
+            false => self.prepare_and_reserve(work, operations, Goes::ByPolicy)?,
         };
         // BY1 and G4 say that it fits. Nothing is stored beyond what is reserved, whatever a policy
         // does.
@@ -337,7 +337,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        let prepared = self.prepare(work, operations, Goes::ByPolicy)?;
+        let prepared = self.prepare_and_reserve(work, operations, Goes::ByPolicy)?;
         // Some bytes may have been granted to the transaction.
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
@@ -351,7 +351,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(prepared);
         }
         self.unreserve_slots(work);
-        let bypassing = self.prepare(work, operations, Goes::DataToLog)?;
+        let bypassing = self.prepare_and_reserve(work, operations, Goes::DataToLog)?;
         let missing = more(&bypassing, work);
         if missing == 0 || self.try_reserve(work, missing) {
             return Ok(bypassing);
@@ -359,13 +359,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Data that finds no room there either would be in the record whole, and make the record
         // longer.
         self.unreserve_slots(work);
-        self.prepare(work, operations, Goes::ByPolicy)
+        self.prepare_and_reserve(work, operations, Goes::ByPolicy)
     }
 
     /// Works out what a transaction takes whose images go there. The slots that it takes are
     /// reserved, and so are the blocks of the log, of which it may have some before.
     #[inline]
-    pub(super) fn prepare<O: Operations + ?Sized>(
+    pub(super) fn prepare_and_reserve<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -483,7 +483,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let committed = self.recording(state, to, |state, open| {
-            self.store(state, open, work, operations, &prepared)
+            self.store_record(state, open, work, operations, &prepared)
         })?;
         Ok(Some(committed))
     }
@@ -573,7 +573,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Stores a record that was begun, as it was prepared. Returns the number of its frames.
     #[inline]
-    fn store<O: Operations + ?Sized>(
+    fn store_record<O: Operations + ?Sized>(
         &self,
         state: &mut LaneState<M>,
         open: &mut OpenRecord,
@@ -587,9 +587,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (names, mut scratch, answers) = work.for_preparing();
         let content = Content { operations, names, prepared, ends: Ends::Record };
         // No reader sees the frames before the lane says that they may be read.
-        let told = (!all_placed).then_some(&mut placed);
+        let taken_in = (!all_placed).then_some(&mut placed);
         let mut versions =
-            SharedVersions { waits, told, ..SharedVersions::new(self, lane, answers) };
+            SharedVersions { waits, taken_in, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);

@@ -128,13 +128,13 @@ impl<L, M: Machine> Versions for HeldShares<'_, '_, L, M> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
         // There is not a frame of every operation, but the frames come in the operations' order.
         while self.operations[self.next].block() != frame.block {
             self.next += 1;
         }
         match &mut self.guards[usize::from(self.of[self.next])] {
-            Some(share) => self.shared.tell(share, frame),
+            Some(share) => self.shared.insert_frame(share, frame),
             None => unreachable!("the shares of all operations were taken"),
         }
     }
@@ -220,8 +220,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
             self.recording(state, to, |state, open| {
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                let told = self.tell(&mut share, frame);
-                assert!(told.is_ok(), "room for the frame was looked for");
+                let inserted = self.insert_frame(&mut share, frame);
+                assert!(inserted.is_ok(), "room for the frame was looked for");
                 share.give_back();
                 1
             })

@@ -147,7 +147,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         goes: Goes,
     ) -> Result<u64, Error> {
         let work = &mut seat.work;
-        let prepared = self.prepare(work, operations, goes).ok();
+        let prepared = self.prepare_and_reserve(work, operations, goes).ok();
         // A version that finds no block of the log would go whole into the record.
         let fits = prepared.filter(|prepared| {
             let all_go = prepared.log_blocks as usize == operations.len();

@@ -216,7 +216,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             names,
             last: ends == Ends::Record,
         };
-        self.store_part(lane, open, &part, front, versions);
+        self.store_part_and_take_in(lane, open, &part, front, versions);
     }
 }
 

@@ -53,9 +53,9 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether [`tell`](Self::tell) may wait for stores that stream. If so, it is called before
+    /// Whether [`take_in`](Self::take_in) may wait for stores that stream. If so, it is called before
     /// anything streams.
-    fn waits_to_tell(&self) -> bool {
+    fn waits_to_take_in(&self) -> bool {
         false
     }
 
@@ -64,7 +64,7 @@ pub trait Versions {
     ///
     /// # Errors
     /// [`Full`], when there is no room; but that was seen to.
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full>;
 }
 
 /// Nothing is known: no slots, and no appends to home.
@@ -84,7 +84,7 @@ impl Versions for NoVersions {
         false
     }
 
-    fn tell(&mut self, _frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, _frame: FrameAt) -> Result<(), Full> {
         Ok(())
     }
 }

@@ -375,7 +375,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
     ///
-    /// Each part's frames are told of before the next part is stored. Returns how many free slots
+    /// Each part's frames are taken in before the next part is stored. Returns how many free slots
     /// were taken.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
@@ -437,7 +437,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 names: if parts == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && frames == prepared.frames,
             };
-            self.store_part(lane, open, &part, scratch.front, versions);
+            self.store_part_and_take_in(lane, open, &part, scratch.front, versions);
             parts = parts.saturating_add(1);
         }
         taken
@@ -472,14 +472,14 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 names: if first == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && behind == prepared.frames,
             };
-            self.store_part(lane, open, &part, front, versions);
+            self.store_part_and_take_in(lane, open, &part, front, versions);
             first = behind;
         }
     }
 
-    /// Stores one part, and tells of its frames.
+    /// Stores one part, and lets `versions` take in its frames.
     #[inline]
-    pub(crate) fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
+    pub(crate) fn store_part_and_take_in<P: Pmem, H: Hook, I: Images + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
@@ -487,7 +487,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
-        let (geometry, is_early) = (&self.geometry, versions.waits_to_tell());
+        let (geometry, is_early) = (&self.geometry, versions.waits_to_take_in());
         let store = PartStore { geometry, front, is_early };
         lane.store_part(
             open,
@@ -496,8 +496,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             store,
             #[inline(always)]
             |frame| {
-                let told = versions.tell(frame);
-                assert!(told.is_ok(), "room for all frames was reserved");
+                let taken_in = versions.take_in(frame);
+                assert!(taken_in.is_ok(), "room for all frames was reserved");
             },
         );
     }
@@ -578,11 +578,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 at = next;
                 continue;
             };
-            let mut tell = |frame: FrameAt| {
+            let mut each = |frame: FrameAt| {
                 call(&frame, note);
                 Ok(())
             };
-            at = reader.each_frame(at, &mut tell).map_err(|error| match error {
+            at = reader.each_frame(at, &mut each).map_err(|error| match error {
                 IndexError::Medium(error) => error,
                 IndexError::Full => unreachable!("nothing is put anywhere"),
             })?;

@@ -170,7 +170,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes.with(lane, |InLane { lane, states }| {
             let stamp = Stamp(lane.last_stamp.raw().saturating_add(1));
             let mut open = lane.begin(stamp, Pace::AtOnce);
-            common.store_part(lane, &mut open, &part, front, &mut NoVersions);
+            common.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
             let bytes = open.bytes();
             if let Some(in_flight) = lane.close(open, states) {
                 let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;

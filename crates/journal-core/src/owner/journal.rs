@@ -260,8 +260,8 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.recording(lane, overwritten, pace, |journal, open| {
             let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
             let frame = sole.store(&journal.common, at, open, journal.front, journal.encoded);
-            let told = versions!(journal, lane).tell(frame);
-            assert!(told.is_ok(), "room for the frame was seen to");
+            let taken_in = versions!(journal, lane).take_in(frame);
+            assert!(taken_in.is_ok(), "room for the frame was seen to");
         })
     }
 

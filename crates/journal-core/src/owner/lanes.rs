@@ -63,7 +63,7 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
         if self.geometry.lane_slots_and_log() > 0 {
             return self.index.insert(frame).map(drop);
         }
