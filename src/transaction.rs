@@ -113,7 +113,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// waits together.
     pub(crate) fn begin_within(shared: &'j Shared<L, M>, limit: Duration) -> Result<Self, Error> {
         let mut transaction = Self::begin(shared)?;
-        // One that ends beyond all clocks is none.
+        // A limit that no clock can express is no limit.
         transaction.seat.work.until = Instant::now().checked_add(limit);
         Ok(transaction)
     }

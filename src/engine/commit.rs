@@ -474,7 +474,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // C4
+        // Before the lane is taken, since a locked instruction waits for all that streams (C4).
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let cell = self.lane(work.lane);
         let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;

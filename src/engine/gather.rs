@@ -256,7 +256,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Makes place for another running transaction. If there is a thread in the background, and it
+    /// Makes room for another running transaction. If there is a thread in the background, and it
     /// has no other to commit, this one is left to it. Otherwise the caller commits it.
     fn hand_over(&self) -> Result<(), Error> {
         if self.bell.has_thread() && self.seal() {

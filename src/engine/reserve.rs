@@ -44,7 +44,7 @@ pub(crate) enum Patching {
 /// divided by this.
 const WHOLE_PART: u64 = 4;
 
-/// Patches of a block whose places are prefetched at most: a processor waits for few lines at once.
+/// At most this number of a block's patches is prefetched: a processor waits for few lines at once.
 const PREFETCHED_MAX: usize = 8;
 
 /// What is kept of a lane is at most the lane divided by this.

@@ -23,6 +23,9 @@
 //!
 //! [`order`] holds the `Dirty -> InFlight -> Durable` states: only a [`Durable`] can be
 //! acknowledged, and only a flush followed by a fence makes one.
+//!
+//! Comments cite the rules C1 to C10 of what a commit costs. They are defined in the front door's
+//! `src/engine/mod.rs`.
 
 #![no_std]
 #![forbid(unsafe_code)]

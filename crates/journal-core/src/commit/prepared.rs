@@ -53,8 +53,8 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether [`take_in`](Self::take_in) may wait for stores that stream. If so, it is called before
-    /// anything streams.
+    /// Whether [`take_in`](Self::take_in) may wait for stores that stream. If so, it is called
+    /// before anything streams.
     fn waits_to_take_in(&self) -> bool {
         false
     }

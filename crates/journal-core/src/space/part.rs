@@ -375,7 +375,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         end = lent.copy_to(front, end);
         front.get_mut(end..).unwrap_or_default().fill(0);
-        // C8
+        // All lines but the last go out before the check is computed, which is in the last (C8).
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
         let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
         if is_ahead {
