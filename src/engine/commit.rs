@@ -11,7 +11,8 @@
 //!    seat are given back.
 //!
 //! Every way to commit leads through [`recording`](Shared::recording), and ends with
-//! [`after_record`](Shared::after_record). A call of `Journal::commit` tries the shorter ways first:
+//! [`after_record`](Shared::after_record). A call of `Journal::commit` tries the shorter ways
+//! first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).

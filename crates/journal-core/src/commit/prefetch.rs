@@ -17,7 +17,8 @@ impl<L, K: Kernels> Common<L, K> {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// Like [`prefetch_next_node`](Self::prefetch_next_node), for the next `count` frames of one index.
+    /// Like [`prefetch_next_node`](Self::prefetch_next_node), for the next `count` frames of one
+    /// index.
     #[inline(always)]
     pub fn prefetch_next_nodes(&self, index: &Index<impl IndexMemory>, count: usize) {
         index.next_nodes(count).for_each(|at| self.kernels.prefetch_line(at));

@@ -68,8 +68,8 @@ pub struct Geometry {
     pub unit_bytes: u32,
     /// How a commit becomes durable.
     pub protocol: Protocol,
-    /// Slots of each lane: each has room for a block, beside the rings, for policies that keep versions
-    /// of blocks in them. Zero for those that do not.
+    /// Slots of each lane: each has room for a block, beside the rings, for policies that keep
+    /// versions of blocks in them. Zero for those that do not.
     pub lane_slots: u32,
     /// Blocks of each lane in the disk-side log, for policies that write whole blocks there; a
     /// multiple of `segment_blocks`. Zero for those that do not.

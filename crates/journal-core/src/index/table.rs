@@ -1,13 +1,13 @@
 //! Where in a table the entry of a block is looked for.
 //!
-//! Guarantees: [`first_entry`] and [`next`] name entries of the table, and from any of them on `next`
-//! comes by all of them before it comes back. [`order`] numbers them in the order of `next`.
+//! Guarantees: [`first_entry`] and [`next`] name entries of the table, and from any of them on
+//! `next` comes by all of them before it comes back. [`order`] numbers them in the order of `next`.
 //!
 //! Blocks of a run are side by side, in a group of entries, two to a line. So a caller that writes
-//! several of them finds the line of the next one in the caches. Where an entry is taken, the search
-//! goes on at the same entry of the next group, so two runs of one group do not mix. The block that
-//! comes first in its group differs from run to run. So callers that use every eighth block meet no
-//! more often than others.
+//! several of them finds the line of the next one in the caches. Where an entry is taken, the
+//! search goes on at the same entry of the next group, so two runs of one group do not mix. The
+//! block that comes first in its group differs from run to run. So callers that use every eighth
+//! block meet no more often than others.
 
 use crate::units::BlockNumber;
 

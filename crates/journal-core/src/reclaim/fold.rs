@@ -482,8 +482,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.void(common, lanes, indexes, those, batch, report)
     }
 
-    /// Like [`collect_garbage`](Self::collect_garbage), in [`NODES_EACH`] nodes of the indexes, from
-    /// `next_node` on. Says where to go on.
+    /// Like [`collect_garbage`](Self::collect_garbage), in [`NODES_EACH`] nodes of the indexes,
+    /// from `next_node` on. Says where to go on.
     pub(crate) fn collect_some_garbage<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,

@@ -281,8 +281,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
     /// is on its way. So each frame is taken in behind its image. Where there are no images, all
-    /// frames are taken in behind the front. Frames that are to be taken in early are an exception to
-    /// both.
+    /// frames are taken in behind the front. Frames that are to be taken in early are an exception
+    /// to both.
     #[inline]
     pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,
