@@ -533,7 +533,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         result
     }
 
-    /// Runs `body`, and then `commit` with the transaction. Where another transaction is in the way,
+    /// Runs `body`, and then `commit` on this. Where another transaction is in the way,
     /// `body` runs again from the beginning.
     #[inline]
     pub(crate) fn run<R, E: From<Error>, C>(

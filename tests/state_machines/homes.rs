@@ -275,7 +275,7 @@ impl Homes {
             Act::Sync => door.sync().map(|()| world.returned(SYNCED))?,
             Act::Checkpoint => door.checkpoint().map(|()| world.returned(SYNCED))?,
             Act::Tidy(way) if *way < 1 || self.geometry().lane_slots_and_log() > 0 => {
-                door.tidy(*way)?
+                door.tidy(*way)?;
             }
             Act::Tidy(_) | Act::Given(_) => {}
         }

@@ -80,7 +80,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// The lane that most blocks can be moved through, and how many of them at once: as many as
-    /// there is memory for, free blocks in its disk-side log, and room in its ring for their record.
+    /// there is memory for, free log blocks for, and room in its ring for their record.
     pub(super) fn moved_at_once(&self, cell: &UpkeepCell) -> Option<(LaneNumber, usize)> {
         let most = cell.blocks.len() / self.common.block_bytes();
         let of_lane = |number: u16| {
