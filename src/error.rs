@@ -99,7 +99,7 @@ pub enum Error {
         /// The block.
         block: BlockNumber,
         /// Where it lies on the disk.
-        place: BlockNumber,
+        lies_at: BlockNumber,
     },
     /// A block that cannot be read is in the way: a checkpoint has left it in the journal. One of
     /// two things follows:
@@ -186,8 +186,8 @@ impl fmt::Display for Error {
             Self::NoShield { block } => {
                 write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
             }
-            Self::RottenLog { block, place } => {
-                write!(f, "{block} has rotted in the disk-side log, at the disk's {place}")
+            Self::RottenLog { block, lies_at } => {
+                write!(f, "{block} has rotted in the disk-side log, at the disk's {lies_at}")
             }
             Self::Unreadable { block } => {
                 write!(f, "{block}, which cannot be read, is in the way until it is written anew")
@@ -252,7 +252,7 @@ impl From<JournalError> for Error {
             JournalError::Device(error) => Self::Device(error),
             JournalError::Apply { block, error } => Self::Apply { block, error },
             JournalError::NoShield { block } => Self::NoShield { block },
-            JournalError::RottenLog { block, place } => Self::RottenLog { block, place },
+            JournalError::RottenLog { block, lies_at } => Self::RottenLog { block, lies_at },
             JournalError::Geometry(error) => Self::Options(OptionsError::Geometry(error)),
             JournalError::BadRequest { block, bytes } => Self::OutOfBlock { block, at: 0, bytes },
             _ => Self::Failed,

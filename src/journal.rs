@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use full_block::FullBlock;
-use journal_core::parts::{EntryPlaces, Found, OpenMemory, Opened};
+use journal_core::parts::{EntryAddresses, Found, OpenMemory, Opened};
 use journal_core::policy::Policy;
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneMemory, Needs,
@@ -182,7 +182,7 @@ where
         shares.leave_room(plan.share_frames);
         // 3. Each part goes behind a lock of its own.
         let lanes = of_lanes.iter_mut().filter_map(LaneMemory::take);
-        let mut states = states.chunks((geometry.lane_places() as usize).max(1));
+        let mut states = states.chunks((geometry.lane_slots_and_log() as usize).max(1));
         // Where one thread commits, it takes its locks without waiting for the last fence.
         let far = FarFence::register();
         let lanes: Box<[_]> = lanes
@@ -207,7 +207,7 @@ where
         let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
         let shared = Arc::new(Shared {
             common,
-            entries: shares.0.iter().map(|share| EntryPlaces::of(&share.index)).collect(),
+            entries: shares.0.iter().map(|share| EntryAddresses::of(&share.index)).collect(),
             hook: options.hook.clone(),
             lanes,
             shares: shares.0.into_iter().map(share).collect(),

@@ -3,7 +3,7 @@
 //! 1. A call takes its block: `take` locks it, and reserves what its frame takes
 //!    (`engine/reserve.rs`).
 //! 2. The new content waits in the seat (`staging/staged.rs`).
-//! 3. `end` commits what is staged (`engine/commit.rs`).
+//! 3. `commit_as` commits what is staged (`engine/commit.rs`).
 
 use core::fmt;
 use core::time::Duration;
@@ -113,7 +113,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// waits together.
     pub(crate) fn begin_within(shared: &'j Shared<L, M>, limit: Duration) -> Result<Self, Error> {
         let mut transaction = Self::begin(shared)?;
-        // One that ends beyond all clocks is none.
+        // A limit that no clock can express is no limit.
         transaction.seat.work.until = Instant::now().checked_add(limit);
         Ok(transaction)
     }
@@ -445,7 +445,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// journal is opened again. A commit never fails for lack of space.
     #[inline]
     pub fn commit(mut self) -> Result<Option<Committed>, Error> {
-        self.end(Durability::Durable)
+        self.commit_as(Durability::Durable)
     }
 
     /// Commits without a fence: others see the transaction at once. The next
@@ -459,7 +459,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// # Errors
     /// The errors of [`commit`](Self::commit).
     pub fn commit_deferred(mut self) -> Result<Option<Committed>, Error> {
-        self.end(Durability::Deferred)
+        self.commit_as(Durability::Deferred)
     }
 
     /// Hands it to the *running transaction*, which gathers many transactions in ordinary memory.
@@ -515,7 +515,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     #[inline(never)]
-    fn end(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
+    fn commit_as(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
@@ -533,18 +533,18 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         result
     }
 
-    /// Runs `body` and then ends the transaction by `end`. Where another transaction is in the way,
+    /// Runs `body`, and then `commit` on this. Where another transaction is in the way,
     /// `body` runs again from the beginning.
     #[inline]
     pub(crate) fn run<R, E: From<Error>, C>(
         mut self,
         mut body: impl FnMut(&mut Self) -> Result<R, E>,
-        end: impl FnOnce(Self) -> Result<C, Error>,
+        commit: impl FnOnce(Self) -> Result<C, Error>,
     ) -> Result<R, E> {
         loop {
             match body(&mut self) {
                 Ok(result) if self.blocked.is_none() => {
-                    end(self)?;
+                    commit(self)?;
                     return Ok(result);
                 }
                 Err(error) if self.blocked.is_none() => return Err(error),
@@ -561,7 +561,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     /// Aborts, and begins again with the same age, so that the transaction gets through at last.
     fn begin_again(&mut self) -> Result<(), Error> {
-        self.give_up();
+        self.abort_staged();
         self.shared.choose_lane(&mut self.seat);
         let Some(block) = self.blocked.take() else { return self.shared.check_not_failed() };
         let awaited = self.shared.await_turn(&mut self.seat.work, self.age, block);
@@ -590,7 +590,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.anew_if_first(|tx| tx.take(block, update))
     }
 
-    fn give_up(&mut self) {
+    fn abort_staged(&mut self) {
         let seat: &mut Seat<M::Disk> = &mut self.seat;
         self.shared.abort(&mut seat.work, &seat.staged);
         seat.staged.clear();
@@ -672,7 +672,7 @@ impl<L: Policy, M: Machine> Drop for Transaction<'_, L, M> {
         // After a failure no thread may see what has become of the blocks.
         let work = &self.seat.work;
         if (work.has_blocks() || work.has_room()) && !self.shared.has_failed() {
-            self.give_up();
+            self.abort_staged();
         }
     }
 }

@@ -6,12 +6,13 @@
 //!    was reserved beyond the record's size goes back. What the policy sends to the disk is written
 //!    there, before the record that relies on it.
 //! 3. The lane is taken. The record is stored (`Common::store`), and its frames enter the index
-//!    ([`Shared::tell`]). No reader sees them before the lane says that they may be read.
+//!    ([`Shared::insert_frame`]). No reader sees them before the lane says that they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
 //! Every way to commit leads through [`recording`](Shared::recording), and ends with
-//! [`ended`](Shared::ended). A call of `Journal::commit` tries the shorter ways first:
+//! [`after_record`](Shared::after_record). A call of `Journal::commit` tries the shorter ways
+//! first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).
@@ -44,7 +45,7 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreePlaces, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -160,7 +161,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         staged.ready(|operations| {
             let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.end(work, operations, keeps, commit)
+            self.commit_and_give_back(work, operations, keeps, commit)
         })
     }
 
@@ -179,7 +180,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare_held(work, operations);
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, keeps, commit)
+        self.commit_and_give_back(work, operations, keeps, commit)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
@@ -296,7 +297,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(error);
         }
         let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-        self.end(work, operations, Keeps::All, commit)
+        self.commit_and_give_back(work, operations, Keeps::All, commit)
     }
 
     /// The operations of a call on old images that are lent. `None` where they are copied, or not
@@ -318,7 +319,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Prepared, CommitError> {
         let prepared = match work.bypasses {
             true => self.prepare_to_fit(work, operations)?,
-            false => self.prepare(work, operations, Goes::ByPolicy)?,
+            false => self.prepare_and_reserve(work, operations, Goes::ByPolicy)?,
         };
         // BY1 and G4 say that it fits. Nothing is stored beyond what is reserved, whatever a policy
         // does.
@@ -337,7 +338,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
     ) -> Result<Prepared, CommitError> {
-        let prepared = self.prepare(work, operations, Goes::ByPolicy)?;
+        let prepared = self.prepare_and_reserve(work, operations, Goes::ByPolicy)?;
         // Some bytes may have been granted to the transaction.
         let more =
             |prepared: &Prepared, work: &Work| prepared.bytes.saturating_sub(work.reserved_bytes);
@@ -351,7 +352,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(prepared);
         }
         self.unreserve_slots(work);
-        let bypassing = self.prepare(work, operations, Goes::DataToLog)?;
+        let bypassing = self.prepare_and_reserve(work, operations, Goes::DataToLog)?;
         let missing = more(&bypassing, work);
         if missing == 0 || self.try_reserve(work, missing) {
             return Ok(bypassing);
@@ -359,13 +360,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Data that finds no room there either would be in the record whole, and make the record
         // longer.
         self.unreserve_slots(work);
-        self.prepare(work, operations, Goes::ByPolicy)
+        self.prepare_and_reserve(work, operations, Goes::ByPolicy)
     }
 
     /// Works out what a transaction takes whose images go there. The slots that it takes are
     /// reserved, and so are the blocks of the log, of which it may have some before.
     #[inline]
-    pub(super) fn prepare<O: Operations + ?Sized>(
+    pub(super) fn prepare_and_reserve<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -385,7 +386,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let _ = self.give_clean_back(Some(lane), count);
         }
         loop {
-            let free = FreePlaces {
+            let free = FreeRoom {
                 slots: cell.unreserved_slots.left() as u32,
                 log_blocks: (cell.unreserved_log.left() as u32).saturating_add(work.reserved_log),
                 goes,
@@ -423,9 +424,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Ends a transaction like [`commit`](Self::commit).
+    /// Runs `commit`, which stores the record, and gives back what the transaction holds.
     #[inline]
-    pub(super) fn end<O: Operations + ?Sized>(
+    pub(super) fn commit_and_give_back<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -433,10 +434,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
         let result = self.watched(|| commit(work));
-        let result = self.ended(operations, keeps, result, |result| {
-            self.unreserve_places(work);
+        let result = self.after_record(operations, keeps, result, |result| {
+            self.unreserve_slots_and_log(work);
             self.give_grants_back(work);
-            if self.lets_go(result) {
+            if self.may_unlock(result) {
                 self.unlock_blocks(work);
             }
         });
@@ -474,7 +475,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // C4
+        // Before the lane is taken, since a locked instruction waits for all that streams (C4).
         self.unreserve_bytes_beyond(work, prepared.bytes);
         let cell = self.lane(work.lane);
         let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
@@ -483,7 +484,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let committed = self.recording(state, to, |state, open| {
-            self.store(state, open, work, operations, &prepared)
+            self.store_record(state, open, work, operations, &prepared)
         })?;
         Ok(Some(committed))
     }
@@ -524,10 +525,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(Committed { lane, sequence, stamp })
     }
 
-    /// Ends a transaction after its record: the cache learns of it, and `give_back` gives back what
+    /// What follows a record: the cache learns of it, and `give_back` gives back what
     /// it holds.
     #[inline(always)]
-    pub(super) fn ended<O: Operations + ?Sized>(
+    pub(super) fn after_record<O: Operations + ?Sized>(
         &self,
         operations: &O,
         keeps: Keeps,
@@ -544,7 +545,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether the blocks of a transaction that has ended come free. After a failure no thread may
     /// see what has become of them.
     #[inline(always)]
-    pub(super) fn lets_go(&self, result: &Result<Option<Committed>, Error>) -> bool {
+    pub(super) fn may_unlock(&self, result: &Result<Option<Committed>, Error>) -> bool {
         result.is_ok() || !self.has_failed()
     }
 
@@ -573,7 +574,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Stores a record that was begun, as it was prepared. Returns the number of its frames.
     #[inline]
-    fn store<O: Operations + ?Sized>(
+    fn store_record<O: Operations + ?Sized>(
         &self,
         state: &mut LaneState<M>,
         open: &mut OpenRecord,
@@ -587,21 +588,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (names, mut scratch, answers) = work.for_preparing();
         let content = Content { operations, names, prepared, ends: Ends::Record };
         // No reader sees the frames before the lane says that they may be read.
-        let told = (!all_placed).then_some(&mut placed);
+        let taken_in = (!all_placed).then_some(&mut placed);
         let mut versions =
-            SharedVersions { waits, told, ..SharedVersions::new(self, lane, answers) };
+            SharedVersions { waits, taken_in, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
         let mut in_lane = InLane { lane, states: slots };
         let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
         work.reserved_slots -= taken;
-        self.unreserve_places(work);
+        self.unreserve_slots_and_log(work);
         debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");
         state.in_hand += core::mem::take(&mut work.reserved_bytes);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
         state.stats.appended_home += prepared.appends as u64;
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             state.stats.logged += u64::from(prepared.log_blocks);
             state.stats.new_slots += u64::from(taken);
             state.stats.rewritten_slots += work.held_slots().count() as u64;

@@ -13,8 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreePlaces, Full, InLane, OpenRecord, PiecesOf, Prepared,
-    Several, Sole, Versions, is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, OpenRecord, PiecesOf, Prepared, Several,
+    Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -128,13 +128,13 @@ impl<L, M: Machine> Versions for HeldShares<'_, '_, L, M> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
         // There is not a frame of every operation, but the frames come in the operations' order.
         while self.operations[self.next].block() != frame.block {
             self.next += 1;
         }
         match &mut self.guards[usize::from(self.of[self.next])] {
-            Some(share) => self.shared.tell(share, frame),
+            Some(share) => self.shared.insert_frame(share, frame),
             None => unreachable!("the shares of all operations were taken"),
         }
     }
@@ -200,7 +200,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             false => None,
         };
         let Some((mut share, stripe)) = locked else {
-            self.let_go(cell, state)?;
+            self.give_lane_back(cell, state)?;
             return Ok(None);
         };
         // Mostly this saves a store: stores behind a fence wait for it.
@@ -210,7 +210,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.check_not_failed()?;
         let result = self.watched(|| {
-            self.common.prefetch_place(&share.index);
+            self.common.prefetch_next_node(&share.index);
             let lead = share.index.lead(block);
             if let Some(lead) = &lead {
                 self.common.prefetch_lead(&share.index, lead);
@@ -220,18 +220,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
             self.recording(state, to, |state, open| {
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                let told = self.tell(&mut share, frame);
-                assert!(told.is_ok(), "room for the frame was looked for");
+                let inserted = self.insert_frame(&mut share, frame);
+                assert!(inserted.is_ok(), "room for the frame was looked for");
                 share.give_back();
                 1
             })
         });
-        self.ended(core::slice::from_ref(operation), Keeps::All, result.map(Some), |result| {
-            if self.lets_go(result) {
-                self.blocks.unlock(stripe);
-                self.tell_waiters_for(stripe);
-            }
-        })
+        self.after_record(
+            core::slice::from_ref(operation),
+            Keeps::All,
+            result.map(Some),
+            |result| {
+                if self.may_unlock(result) {
+                    self.blocks.unlock(stripe);
+                    self.tell_waiters_for(stripe);
+                }
+            },
+        )
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -272,7 +277,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_places() > 0 {
+        if !(2..=FEW).contains(&operations.len()) || self.common.geometry.lane_slots_and_log() > 0 {
             return Ok(None);
         }
         // 1. What is logged is prepared. It must depend on nothing but the operations.
@@ -286,7 +291,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             None => match self.common.prepared_images(operations, names) {
                 Some(prepared) => Some(prepared),
                 None => {
-                    let free = FreePlaces::default();
+                    let free = FreeRoom::default();
                     self.common.prepare(operations, names, &mut scratch, free, &mut held).ok()
                 }
             },
@@ -308,7 +313,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             drop(held);
             self.unlock_few(operations, age, taken);
             work.clear();
-            self.let_go(cell, state)?;
+            self.give_lane_back(cell, state)?;
             return Ok(None);
         }
         // 3. The record is stored, and the index learns of it.
@@ -338,8 +343,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         // 4. The fence. Then everything is given back.
         let result = self.watched(|| self.recording(state, to, store));
-        let result = self.ended(operations, Keeps::All, result.map(Some), |result| {
-            if self.lets_go(result) {
+        let result = self.after_record(operations, Keeps::All, result.map(Some), |result| {
+            if self.may_unlock(result) {
                 self.unlock_few(operations, age, taken);
             }
         });
@@ -395,7 +400,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back a lane that nothing was stored in.
     #[cold]
-    fn let_go(&self, cell: &LaneCell<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
+    fn give_lane_back(&self, cell: &LaneCell<M>, state: LaneGuard<'_, M>) -> Result<(), Error> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.

@@ -125,7 +125,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.gathering.is_there.store(true, Ordering::Release);
             drop(gathered);
             self.unreserve_bytes(work);
-            self.unreserve_places(work);
+            self.unreserve_slots_and_log(work);
             return Ok(());
         }
     }
@@ -212,7 +212,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 && (!is_known() || !self.keeps(Rule::HomewardUnknown))
         };
         let (sure, others): (Vec<_>, Vec<_>) = (0..staged.count()).partition(|at| is_sure(*at));
-        let blocks = |places: Vec<usize>| places.into_iter().map(|at| staged.block(at)).collect();
+        let blocks = |chosen: Vec<usize>| chosen.into_iter().map(|at| staged.block(at)).collect();
         (blocks(sure), blocks(others))
     }
 
@@ -256,7 +256,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Makes place for another running transaction. If there is a thread in the background, and it
+    /// Makes room for another running transaction. If there is a thread in the background, and it
     /// has no other to commit, this one is left to it. Otherwise the caller commits it.
     fn hand_over(&self) -> Result<(), Error> {
         if self.bell.has_thread() && self.seal() {

@@ -194,14 +194,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &O,
     ) -> Option<Result<Prepared, CommitError>> {
         work.is_lent_all = true;
-        let prepared = self.prepare(work, operations, Goes::ByPolicy);
+        let prepared = self.prepare_and_reserve(work, operations, Goes::ByPolicy);
         let is_asked_once =
             prepared.as_ref().is_ok_and(|prepared| !prepared.is_ahead() && prepared.is_one_part());
         let is_known = is_asked_once || prepared == Err(CommitError::Unchanged);
         if work.is_lent_all && is_known {
             return Some(prepared);
         }
-        self.unreserve_places(work);
+        self.unreserve_slots_and_log(work);
         None
     }
 }

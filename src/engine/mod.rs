@@ -33,7 +33,7 @@
 //!     threads with their own blocks and lanes were 1.4 times as fast as one, and are 1.8 times.
 //! C7. Whatever need not come first is done while images stream: the memory takes 170 ns for a
 //!     block. Before the first image comes only what can fail or sets the front's size. The index
-//!     is told after each image, unless taking its share costs an exchange.
+//!     takes each frame in after its image, unless taking its share costs an exchange.
 //! C8. What is known goes out before what is not. The check is in a front's last line, so all lines
 //!     before it stream while it is computed. One fence completes them in whatever order they
 //!     arrive.

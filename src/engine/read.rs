@@ -374,7 +374,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         applied.map(|()| is_live).map_err(|error| match error {
             JournalError::Apply { block, error } => Error::Apply { block, error },
             JournalError::Medium(error) => Error::Medium(error),
-            JournalError::RottenLog { block, place } => Error::RottenLog { block, place },
+            JournalError::RottenLog { block, lies_at } => Error::RottenLog { block, lies_at },
             _ => Error::Failed,
         })
     }

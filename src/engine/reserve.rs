@@ -44,7 +44,7 @@ pub(crate) enum Patching {
 /// divided by this.
 const WHOLE_PART: u64 = 4;
 
-/// Patches of a block whose places are prefetched at most: a processor waits for few lines at once.
+/// At most this number of a block's patches is prefetched: a processor waits for few lines at once.
 const PREFETCHED_MAX: usize = 8;
 
 /// What is kept of a lane is at most the lane divided by this.
@@ -67,7 +67,7 @@ impl<L, M: Machine> Shared<L, M> {
         run: &[Operation<'_>],
     ) -> (u32, usize) {
         let Some(first) = run.first().map(Operation::block) else { return (0, 0) };
-        self.common.prefetch_places(&share.index, run.len());
+        self.common.prefetch_next_nodes(&share.index, run.len());
         let locks = self.blocks.of_run(first);
         let (mut taken, mut count) = (0, 0);
         for operation in run {
@@ -280,11 +280,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(wait) = wait {
             match &mut locked {
                 Ok(share) => {
-                    share.claims.give_up(block, age);
+                    share.claims.withdraw(block, age);
                     wait.end_with_it();
                 }
                 // Before the threads are woken that were refused because of the claim.
-                Err(_) => self.lock_share(block)?.claims.give_up(block, age),
+                Err(_) => self.lock_share(block)?.claims.withdraw(block, age),
             }
         }
         locked
@@ -343,7 +343,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes sure that there are slots, and blocks of the log, where no background thread does. A
     /// version that finds none goes into the ring, whole, and from there home.
-    fn see_to_places(&self, work: &Work) -> Result<(), Error> {
+    fn see_to_slots_and_log(&self, work: &Work) -> Result<(), Error> {
         let (geometry, cell) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
         let has_log =
@@ -395,7 +395,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &[Operation<'_>],
     ) -> Result<usize, Error> {
         let Some(first) = operations.first().map(Operation::block) else { return Ok(0) };
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             return Ok(0);
         }
         let mut share = self.lock_share(first)?;
@@ -479,10 +479,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
             self.or_give_up_frame(stepped, block)?;
         }
-        if self.common.geometry.lane_places() == 0 {
+        if self.common.geometry.lane_slots_and_log() == 0 {
             return Ok(());
         }
-        let seen_to = self.see_to_places(work);
+        let seen_to = self.see_to_slots_and_log(work);
         self.or_give_up_frame(seen_to, block)
     }
 
@@ -553,7 +553,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         } else if !self.use_granted_frame(work, block) {
             return false;
         }
-        self.common.prefetch_place(&share.index);
+        self.common.prefetch_next_node(&share.index);
         self.note_overwritten_by(work, share, block);
         true
     }

@@ -1,5 +1,5 @@
 //! What the shared index says of a block's versions while a transaction is prepared and stored, and
-//! how its frames enter the index ([`Shared::tell`]).
+//! how its frames enter the index ([`Shared::insert_frame`]).
 //!
 //! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
 //! and kept until it is stored.
@@ -27,8 +27,8 @@ pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
     pub(crate) answers: &'w mut Vec<Answer>,
     /// Whether some share's lock needs an atomic exchange.
     pub(crate) waits: bool,
-    /// The blocks whose frames were told of, if the caller asks for them.
-    pub(crate) told: Option<&'w mut Vec<BlockNumber>>,
+    /// The blocks whose frames were taken in, if the caller asks for them.
+    pub(crate) taken_in: Option<&'w mut Vec<BlockNumber>>,
     /// Whether all old images that were to be lent were there.
     pub(crate) is_lent_all: bool,
 }
@@ -39,7 +39,7 @@ impl<'s, 'w, L, M: Machine> SharedVersions<'s, 'w, L, M> {
         lane: LaneNumber,
         answers: &'w mut Vec<Answer>,
     ) -> Self {
-        Self { shared, lane, answers, waits: false, told: None, is_lent_all: true }
+        Self { shared, lane, answers, waits: false, taken_in: None, is_lent_all: true }
     }
 }
 
@@ -126,19 +126,19 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
-    fn waits_to_tell(&self) -> bool {
+    fn waits_to_take_in(&self) -> bool {
         self.waits
     }
 
     // So that a frame need not be in memory: it would be loaded again by two words at a time.
     #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = self.shared.lock_share(frame.block) else { return Ok(()) };
-        self.shared.tell(&mut share, frame)?;
+        self.shared.insert_frame(&mut share, frame)?;
         share.reserved -= 1;
-        if let Some(told) = &mut self.told {
-            told.push(frame.block);
+        if let Some(taken_in) = &mut self.taken_in {
+            taken_in.push(frame.block);
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl<L, M: Machine> Shared<L, M> {
 
     /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
     #[inline(always)]
-    pub(crate) fn tell(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
+    pub(crate) fn insert_frame(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
         let Share { index, cache, .. } = share;
         if let Some(cache) = cache {
             cache.forget(frame.block, frame.stamp);
@@ -161,7 +161,7 @@ impl<L, M: Machine> Shared<L, M> {
         let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             if let Some(slot) = frame.slot() {
                 self.uses.note_write(slot.raw());
             }
@@ -181,7 +181,7 @@ impl<L, M: Machine> Shared<L, M> {
             };
             index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
         }
-        self.common.prefetch_place(index);
+        self.common.prefetch_next_node(index);
         Ok(())
     }
 }

@@ -17,8 +17,8 @@
 
 pub(crate) mod clean;
 pub(crate) mod kept;
+mod kept_table;
 pub(crate) mod last_use;
-mod places;
 
 use journal_core::BlockNumber;
 use journal_core::policy::Patch;
@@ -26,7 +26,7 @@ use journal_core::units::Stamp;
 use pmem_sys::{append_block, copy_block};
 
 use self::kept::Kept;
-use self::places::Places;
+use self::kept_table::KeptTable;
 
 /// How many blocks an eviction looks at in each of its rounds.
 const LOOKED_AT_MAX: usize = 64;
@@ -44,10 +44,10 @@ pub(crate) struct Cache {
     blocks_max: usize,
     /// Whether blocks that have frames always stay.
     pins: bool,
-    kept: Places,
+    kept: KeptTable,
     /// How many of the kept entries are stale.
     stale: usize,
-    /// Where the last eviction has looked last; it goes round all places.
+    /// Where the last eviction has looked last; it goes round all entries of the table.
     hand: usize,
     pub(crate) asked: Asked,
 }
@@ -242,7 +242,7 @@ impl Cache {
             let mut looks = looked_at;
             for _ in 0..self.kept.count() {
                 self.hand = if self.hand + 1 < self.kept.count() { self.hand + 1 } else { 0 };
-                let Some(kept) = self.kept.in_place(self.hand) else { continue };
+                let Some(kept) = self.kept.entry_at(self.hand) else { continue };
                 let was_used = core::mem::take(&mut kept.is_used);
                 let (block, is_stale) = (kept.block, kept.is_stale);
                 let goes = match round {
@@ -264,7 +264,7 @@ impl Cache {
     }
 }
 
-fn find_in(kept: &mut Places, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
+fn find_in(kept: &mut KeptTable, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Kept> {
     let kept = kept.find_mut(block).filter(|kept| kept.counts(newest))?;
     kept.is_used = true;
     Some(kept)

@@ -39,8 +39,9 @@ pub(crate) struct UpkeepCell {
     /// Blocks in slots, those that were changed longest ago, and which of them are left.
     pub(crate) in_slots: Vec<Listed>,
     pub(crate) left_in_slots: Left,
-    /// The place of the indexes from which on superseded versions are looked for.
-    pub(crate) place: usize,
+    /// The number of the node, of all the indexes, from which on superseded versions are looked
+    /// for.
+    pub(crate) next_node: usize,
     /// How far the lanes could be read when everything was tried to make room, and nothing came
     /// free. Until the lanes go on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
@@ -62,7 +63,7 @@ impl UpkeepCell {
             left_of_coming: Left::NONE,
             in_slots: Vec::new(),
             left_in_slots: Left::NONE,
-            place: 0,
+            next_node: 0,
             in_vain: None,
         }
     }

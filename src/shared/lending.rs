@@ -26,7 +26,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
             return Err(JournalError::Failed);
         }
         let free_before = guard.lane.free_bytes();
-        let before = guard.lane.free_places();
+        let before = guard.lane.free_room();
         let LaneState { lane, slots, .. } = &mut *guard;
         let result = call(&mut InLane { lane, states: slots });
         if guard.lane.has_unfenced() {
@@ -38,7 +38,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         cell.reach.publish(guard.lane.durable_to(), guard.lane.has_deferred());
         let due = cell.due(&guard.lane);
         // Code that writes home only gives slots back.
-        let after = guard.lane.free_places();
+        let after = guard.lane.free_room();
         let slots = after.slots.saturating_sub(before.slots);
         if slots > 0 {
             cell.unreserved_slots.give(slots.into());
@@ -112,7 +112,7 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         let number = share_of(block, self.0.shares.len());
         let share = core::ptr::from_ref(&self.0.shares[number]).cast::<u8>();
         self.0.common.prefetch_line(share);
-        self.0.common.prefetch_line(self.0.entries[number].place(block));
+        self.0.common.prefetch_line(self.0.entries[number].address_of(block));
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {

@@ -51,7 +51,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use journal_core::parts::{Common, EntryPlaces, is_of_run, share_of};
+use journal_core::parts::{Common, EntryAddresses, is_of_run, share_of};
 use journal_core::units::LaneNumber;
 use journal_core::{
     BlockNumber, CheckpointReport, FoldReport, Hook, LINE_BYTES, Operation, Recovery, Rule,
@@ -84,7 +84,7 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) lanes: Box<[CachePadded<LaneCell<M>>]>,
     pub(crate) shares: Box<[CachePadded<StoreLock<Share>>]>,
     /// The entries of each share.
-    pub(crate) entries: Box<[EntryPlaces]>,
+    pub(crate) entries: Box<[EntryAddresses]>,
     pub(crate) blocks: BlockLocks,
     pub(crate) seats: Seats<M::Disk>,
     /// One step of an upkeep at a time.
@@ -259,8 +259,9 @@ impl<L, M: Machine> Shared<L, M> {
     pub(crate) fn prefetch_block(&self, block: BlockNumber) {
         let number = share_of(block, self.shares.len());
         let share = core::ptr::from_ref(&self.shares[number]).cast::<u8>();
-        let holder = self.blocks.place(self.blocks.stripe(block));
-        for at in [share, share.wrapping_add(LINE_BYTES), holder, self.entries[number].place(block)]
+        let holder = self.blocks.address_of(self.blocks.stripe(block));
+        for at in
+            [share, share.wrapping_add(LINE_BYTES), holder, self.entries[number].address_of(block)]
         {
             self.common.prefetch_line(at);
         }
@@ -274,7 +275,7 @@ impl<L, M: Machine> Shared<L, M> {
             self.prefetch_block(first.block());
             let entries = &self.entries[share_of(first.block(), self.shares.len())];
             for other in others {
-                self.common.prefetch_line(entries.place(other.block()));
+                self.common.prefetch_line(entries.address_of(other.block()));
             }
         }
     }

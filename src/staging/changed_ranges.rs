@@ -80,10 +80,10 @@ impl Spans {
     fn add(&mut self, new: Span) {
         let (mut at, mut end) = (u64::from(new.at), new.end());
         let mut kept = [Span::default(); SPANS_MAX + 1];
-        let (mut count, mut place) = (0, 0);
+        let (mut count, mut to) = (0, 0);
         for known in self.as_slice() {
             if known.end() + GAP_MIN <= at {
-                place = count + 1;
+                to = count + 1;
             } else if end + GAP_MIN > u64::from(known.at) {
                 (at, end) = (at.min(known.at.into()), end.max(known.end()));
                 continue;
@@ -91,8 +91,8 @@ impl Spans {
             kept[count] = *known;
             count += 1;
         }
-        kept.copy_within(place..count, place + 1);
-        kept[place] = span(at, end);
+        kept.copy_within(to..count, to + 1);
+        kept[to] = span(at, end);
         self.keep(kept, count + 1);
     }
 

@@ -10,7 +10,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The images, of some of a transaction's blocks.
 #[derive(Debug)]
 pub(crate) struct Olds {
-    /// Ascending, each block with the place of its image.
+    /// Ascending, each block with where its image begins.
     blocks: Vec<(BlockNumber, usize)>,
     /// One image for each block, and memory that was used before.
     images: Vec<u8>,
@@ -37,7 +37,7 @@ impl Olds {
         block: BlockNumber,
         read: impl FnOnce(&mut [u8]) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let Err(at) = self.place_of(block) else { return Ok(()) };
+        let Err(at) = self.find(block) else { return Ok(()) };
         let start = self.blocks.len() * self.block_bytes;
         let end = start + self.block_bytes;
         if self.images.len() < end {
@@ -51,7 +51,7 @@ impl Olds {
 
     /// The image of a block, if it is kept.
     pub(crate) fn get(&self, block: BlockNumber) -> Option<&[u8]> {
-        let (_, start) = self.blocks[self.place_of(block).ok()?];
+        let (_, start) = self.blocks[self.find(block).ok()?];
         Some(&self.images[start..][..self.block_bytes])
     }
 
@@ -62,7 +62,7 @@ impl Olds {
         if self.blocks.len() == before {
             return;
         }
-        // Each image moves down, in the order of their places.
+        // Each image moves down, in the order in which they lie.
         let mut order: Vec<_> = (0..self.blocks.len()).collect();
         order.sort_unstable_by_key(|at| self.blocks[*at].1);
         for (number, at) in order.into_iter().enumerate() {
@@ -72,7 +72,7 @@ impl Olds {
         }
     }
 
-    fn place_of(&self, block: BlockNumber) -> Result<usize, usize> {
+    fn find(&self, block: BlockNumber) -> Result<usize, usize> {
         self.blocks.binary_search_by_key(&block, |(block, _)| *block)
     }
 }

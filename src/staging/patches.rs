@@ -49,7 +49,7 @@ impl Patches {
 
     /// Which of all patches they are, once the transaction is ready.
     #[inline]
-    pub(super) const fn place(&self) -> core::ops::Range<usize> {
+    pub(super) const fn range(&self) -> core::ops::Range<usize> {
         self.start as usize..self.start as usize + self.count as usize
     }
 }

@@ -184,8 +184,8 @@ impl Staged {
     ) -> bool {
         let limits = (self.block_bytes, bytes_max.min(self.block_bytes / 2));
         match self.find(block) {
-            Ok(place) => {
-                let staged = &mut self.blocks[place];
+            Ok(found) => {
+                let staged = &mut self.blocks[found];
                 let Content::Patched(patches) = &mut staged.content else { return false };
                 if !self.patches.add(patches, at, new, limits) {
                     return false;
@@ -193,7 +193,7 @@ impl Staged {
                 staged.hint.change(hint);
                 staged.is_said |= hint.is_some();
             }
-            Err(place) => {
+            Err(before) => {
                 let mut patches = Patches::NONE;
                 if !self.patches.add(&mut patches, at, new, limits) {
                     return false;
@@ -201,7 +201,7 @@ impl Staged {
                 let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
                 let content = Content::Patched(patches);
                 let staged = StagedBlock { block, hint, is_said, is_lent: false, content };
-                self.blocks.insert(place, staged);
+                self.blocks.insert(before, staged);
             }
         }
         true
@@ -210,8 +210,8 @@ impl Staged {
     /// Says that the journal lends the policy what is committed of a block, which the transaction
     /// changes.
     pub(crate) fn lend_old(&mut self, block: BlockNumber) {
-        if let Ok(place) = self.find(block) {
-            self.blocks[place].is_lent = true;
+        if let Ok(at) = self.find(block) {
+            self.blocks[at].is_lent = true;
         }
     }
 
@@ -256,8 +256,8 @@ impl Staged {
         }
         self.patches.overlay(&patches, 0, self.images.spare());
         self.put_spare(block, None, touched);
-        if let Ok(place) = self.find(block) {
-            self.blocks[place].is_lent = false;
+        if let Ok(at) = self.find(block) {
+            self.blocks[at].is_lent = false;
         }
     }
 
@@ -458,7 +458,7 @@ impl Staged {
         let (mut few, many);
         let patches = if count as usize <= FEW_PATCHES {
             few = [Patch { at: 0, bytes: &[] }; FEW_PATCHES];
-            few.iter_mut().zip(each()).for_each(|(place, patch)| *place = patch);
+            few.iter_mut().zip(each()).for_each(|(to, patch)| *to = patch);
             &few[..count as usize]
         } else {
             many = each().collect::<Vec<_>>();
@@ -494,7 +494,7 @@ impl Operations for Ready<'_> {
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
         let patches = match &self.staged.blocks[at].content {
-            Content::Patched(patches) => &self.patches[patches.place()],
+            Content::Patched(patches) => &self.patches[patches.range()],
             Content::Nothing | Content::Image(_) => &[],
         };
         self.staged.operation_with(at, patches)
@@ -745,8 +745,8 @@ mod tests {
             }
             for (at, foretold) in foretold.into_iter().enumerate() {
                 let block = later.operation(at).block();
-                let place = both.find(block).expect("was absorbed");
-                prop_assert_eq!(foretold, count(&both, place));
+                let found = both.find(block).expect("was absorbed");
+                prop_assert_eq!(foretold, count(&both, found));
             }
         }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use journal_core::parts::{Names, Places, Scratch};
+use journal_core::parts::{Decided, Names, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{Batched, BlockNumber, Geometry, Needs};
 use pmem_sys::StoreLockGuard;
@@ -25,7 +25,7 @@ pub(crate) struct Wants {
 pub(crate) struct Work {
     front: Vec<u8>,
     pub(super) encoded: Vec<u8>,
-    places: Box<Places>,
+    decided: Box<Decided>,
     /// The lane of the transaction under way.
     pub(crate) lane: LaneNumber,
     /// The words of its blocks in the table of locks.
@@ -71,7 +71,7 @@ impl Work {
         Self {
             front: vec![0; needs.record_front_bytes],
             encoded: vec![0; needs.encoded_bytes],
-            places: Box::new(Places::EMPTY),
+            decided: Box::new(Decided::EMPTY),
             lane,
             held: Vec::new(),
             held_beside: Vec::new(),
@@ -99,7 +99,7 @@ impl Work {
         let scratch = Scratch {
             front: &mut self.front,
             encoded: &mut self.encoded,
-            places: &mut self.places,
+            decided: &mut self.decided,
             logged: &mut self.logged,
         };
         (&self.names, scratch, &mut self.answers)

@@ -119,13 +119,13 @@ struct Claimed {
 }
 
 impl Claims {
-    /// Keeps a block from every younger transaction, until the claim is given up.
+    /// Keeps a block from every younger transaction, until the claim is withdrawn.
     pub(crate) fn add(&mut self, block: BlockNumber, age: Age) {
         self.0.get_or_insert_default().ages.insert((block, age));
     }
 
-    /// Ends a claim: the claimant has the block, or has given up.
-    pub(crate) fn give_up(&mut self, block: BlockNumber, age: Age) {
+    /// Ends a claim: the claimant has the block, or no longer wants it.
+    pub(crate) fn withdraw(&mut self, block: BlockNumber, age: Age) {
         if let Some(claims) = &mut self.0 {
             claims.ages.remove(&(block, age));
             self.forget_if_empty();
@@ -256,7 +256,7 @@ impl BlockLocks {
 
     /// The address of the word that says which transaction has a stripe.
     #[inline]
-    pub(crate) fn place(&self, stripe: Stripe) -> *const u8 {
+    pub(crate) fn address_of(&self, stripe: Stripe) -> *const u8 {
         core::ptr::from_ref(self.holder(stripe)).cast()
     }
 

@@ -97,17 +97,17 @@ struct Waiter {
 }
 
 /// What a thread waits for, with its stripe, and the age of the transaction that it waits with.
-type Place = (Stripe, BlockNumber, Age);
+type WaitKey = (Stripe, BlockNumber, Age);
 
 /// All threads that wait for blocks.
 #[derive(Debug, Default)]
 struct Waiters {
     /// The waiters; of each block the eldest first.
-    queue: BTreeMap<Place, Waiter>,
+    queue: BTreeMap<WaitKey, Waiter>,
     /// The waiters that hold something.
-    holding: BTreeSet<Place>,
+    holding: BTreeSet<WaitKey>,
     /// For each seat, where its thread waits.
-    of_seat: BTreeMap<u64, Place>,
+    of_seat: BTreeMap<u64, WaitKey>,
     /// For each bit, how many threads wait for its stripes.
     counts: BTreeMap<u64, u32>,
     /// Bits after whose setting a far fence was made.
@@ -166,22 +166,22 @@ impl Waiters {
         let first = (stripe, BlockNumber(0), Age(0));
         let last = (stripe, BlockNumber(u64::MAX), Age(u64::MAX));
         let (mut woken, mut before) = (Vec::new(), None);
-        for (place, waiter) in self.queue.range(first..=last) {
-            let is_eldest = before != Some(place.1);
-            before = Some(place.1);
-            if is_eldest || self.holding.contains(place) {
+        for (key, waiter) in self.queue.range(first..=last) {
+            let is_eldest = before != Some(key.1);
+            before = Some(key.1);
+            if is_eldest || self.holding.contains(key) {
                 woken.push(Arc::clone(&waiter.alarm));
             }
         }
         woken
     }
 
-    /// Whether a thread with these seats, which begins to wait at this place, would wait for
+    /// Whether a thread with these seats, which begins to wait with this key, would wait for
     /// itself. Suppose each thread in the circle waits with the very transaction that holds the
     /// block before it in the circle. Then this is no deadlock: the youngest of them is about to
     /// give up by itself.
-    fn would_be_circle(&self, blocks: &BlockLocks, seats: &SeatNumbers, place: Place) -> bool {
-        let (_, mut block, age) = place;
+    fn would_be_circle(&self, blocks: &BlockLocks, seats: &SeatNumbers, key: WaitKey) -> bool {
+        let (_, mut block, age) = key;
         let mut has_another = false;
         // Another thread has seen a circle that does not come through here.
         for _ in 0..=self.queue.len() {
@@ -198,27 +198,27 @@ impl Waiters {
     }
 
     /// Returns whether this waiter is the first of its bit.
-    fn insert(&mut self, place: Place, waiter: Waiter, holds_some: bool) -> bool {
+    fn insert(&mut self, key: WaitKey, waiter: Waiter, holds_some: bool) -> bool {
         for number in waiter.seats.each() {
-            self.of_seat.insert(number, place);
+            self.of_seat.insert(number, key);
         }
         if holds_some {
-            self.holding.insert(place);
+            self.holding.insert(key);
         }
-        self.queue.insert(place, waiter);
-        let count = self.counts.entry(bit_of(place.0)).or_default();
+        self.queue.insert(key, waiter);
+        let count = self.counts.entry(bit_of(key.0)).or_default();
         *count += 1;
         *count == 1
     }
 
     /// Returns the bit, if it stands for no waiter any more.
-    fn remove(&mut self, place: Place) -> Option<u64> {
-        let waiter = self.queue.remove(&place)?;
+    fn remove(&mut self, key: WaitKey) -> Option<u64> {
+        let waiter = self.queue.remove(&key)?;
         for number in waiter.seats.each() {
             self.of_seat.remove(&number);
         }
-        self.holding.remove(&place);
-        let bit = bit_of(place.0);
+        self.holding.remove(&key);
+        let bit = bit_of(key.0);
         let count = self.counts.get_mut(&bit)?;
         *count -= 1;
         if *count > 0 {
@@ -277,13 +277,13 @@ impl Waiting {
         holds_some: bool,
     ) -> Result<BlockWait<'_>, InCircle> {
         let stripe = blocks.stripe(block);
-        let (place, bit) = ((stripe, block, age), bit_of(stripe));
+        let (key, bit) = ((stripe, block, age), bit_of(stripe));
         let alarm = Alarm::new();
         let mut waiters = self.blocks();
-        if waiters.would_be_circle(blocks, &seats, place) {
+        if waiters.would_be_circle(blocks, &seats, key) {
             return Err(InCircle);
         }
-        if waiters.insert(place, Waiter { alarm: Arc::clone(&alarm), seats }, holds_some) {
+        if waiters.insert(key, Waiter { alarm: Arc::clone(&alarm), seats }, holds_some) {
             self.asleep.fetch_add(bit, Ordering::Relaxed);
         }
         let mut is_fenced = waiters.fenced & bit != 0;
@@ -292,7 +292,7 @@ impl Waiting {
             is_fenced = true;
             self.blocks().fenced |= bit;
         }
-        Ok(BlockWait { waiting: self, place, alarm, nap: nap(is_fenced), has_taken: false })
+        Ok(BlockWait { waiting: self, key, alarm, nap: nap(is_fenced), has_taken: false })
     }
 
     /// Wakes threads after a block of a stripe has come free (SL3).
@@ -302,9 +302,9 @@ impl Waiting {
         woken.iter().for_each(|alarm| alarm.ring());
     }
 
-    fn leave_block(&self, place: Place) {
+    fn leave_block(&self, key: WaitKey) {
         let mut waiters = self.blocks();
-        if let Some(bit) = waiters.remove(place) {
+        if let Some(bit) = waiters.remove(key) {
             self.asleep.fetch_sub(bit, Ordering::Relaxed);
         }
     }
@@ -379,7 +379,7 @@ const fn nap(is_fenced: bool) -> Duration {
 #[derive(Debug)]
 pub(crate) struct BlockWait<'w> {
     waiting: &'w Waiting,
-    place: Place,
+    key: WaitKey,
     alarm: Arc<Alarm>,
     nap: Duration,
     has_taken: bool,
@@ -403,9 +403,9 @@ impl Drop for BlockWait<'_> {
         if is_end_of_exploration() {
             return;
         }
-        self.waiting.leave_block(self.place);
+        self.waiting.leave_block(self.key);
         if !self.has_taken {
-            self.waiting.wake_for_block(self.place.0);
+            self.waiting.wake_for_block(self.key.0);
         }
     }
 }

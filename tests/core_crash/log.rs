@@ -144,6 +144,6 @@ fn rot_in_the_log_is_an_error_of_its_block() {
     let mut journal = program.open(&world, program.policy, memory.borrow()).expect("opens");
     let mut block = [0; BLOCK_BYTES];
     let error = journal.read(BlockNumber(0), &mut block).expect_err("it has rotted");
-    assert_eq!(error, JournalError::RottenLog { block: BlockNumber(0), place: first });
+    assert_eq!(error, JournalError::RottenLog { block: BlockNumber(0), lies_at: first });
     journal.read(BlockNumber(1), &mut block).expect("the other one has not");
 }

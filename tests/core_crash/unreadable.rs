@@ -56,8 +56,8 @@ impl Rotten {
 
     fn is_error(self, error: &JournalError) -> bool {
         match error {
-            JournalError::RottenLog { block, place } => {
-                self != Home && (*block, *place) == (SICK, self.place())
+            JournalError::RottenLog { block, lies_at } => {
+                self != Home && (*block, *lies_at) == (SICK, self.place())
             }
             JournalError::Apply { block, .. } => self == Home && *block == SICK,
             _ => false,

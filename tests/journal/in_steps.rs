@@ -194,7 +194,7 @@ fn a_step_that_reads_the_heads_ends_before_what_it_has_no_room_for() {
 
 /// Fills the index, and then writes a few blocks over and over. So most records at the heads say
 /// nothing any more, and the steps, of 5 microseconds each, have short lists. Returns the most
-/// places of the index that one of them went through.
+/// nodes of the index that one of them went through.
 fn longest_pass_beside_short_lists(lanes: u16) -> u64 {
     const MANY: u64 = 12_000;
     let files = Files::new(&format!("steps-short-{lanes}"));

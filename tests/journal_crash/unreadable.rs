@@ -65,7 +65,7 @@ impl Ward {
 }
 
 fn is_sick(found: &Result<Block, Error>) -> bool {
-    *found == Err(Error::RottenLog { block: SICK, place: PLACE })
+    *found == Err(Error::RottenLog { block: SICK, lies_at: PLACE })
 }
 
 const TOLD: Error = Error::Unreadable { block: SICK };

@@ -274,7 +274,9 @@ impl Homes {
             Act::Commit(makes, defers) => self.commit(world, door, makes, *defers, given_up)?,
             Act::Sync => door.sync().map(|()| world.returned(SYNCED))?,
             Act::Checkpoint => door.checkpoint().map(|()| world.returned(SYNCED))?,
-            Act::Tidy(way) if *way < 1 || self.geometry().lane_places() > 0 => door.tidy(*way)?,
+            Act::Tidy(way) if *way < 1 || self.geometry().lane_slots_and_log() > 0 => {
+                door.tidy(*way)?;
+            }
             Act::Tidy(_) | Act::Given(_) => {}
         }
         self.check(door, &self.allowed(&world.history())).map(drop)

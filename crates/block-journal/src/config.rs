@@ -21,7 +21,7 @@ impl Mode {
 
 /// Where the journal lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
+pub enum JournalDevice {
     /// On a device of its own, which is synced by itself.
     OwnDevice,
     /// On the device that holds the homes. A sync through either handle covers both, so data and
@@ -33,7 +33,7 @@ pub enum Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     pub(crate) mode: Mode,
-    pub(crate) placement: Placement,
+    pub(crate) journal_device: JournalDevice,
     pub(crate) id: u64,
     pub(crate) ring_blocks: Option<u32>,
     pub(crate) looks_behind: bool,
@@ -43,14 +43,14 @@ impl Config {
     /// A journal that takes the whole of a device of its own.
     #[must_use]
     pub const fn new(mode: Mode) -> Self {
-        let (placement, looks_behind) = (Placement::OwnDevice, true);
-        Self { mode, placement, id: 0, ring_blocks: None, looks_behind }
+        let (journal_device, looks_behind) = (JournalDevice::OwnDevice, true);
+        Self { mode, journal_device, id: 0, ring_blocks: None, looks_behind }
     }
 
     /// Where the journal lies. On a device of its own.
     #[must_use]
-    pub const fn placement(self, placement: Placement) -> Self {
-        Self { placement, ..self }
+    pub const fn journal_device(self, journal_device: JournalDevice) -> Self {
+        Self { journal_device, ..self }
     }
 
     /// A format's: the seed of all checks, so that blocks of other journals never count. 0. An

@@ -152,7 +152,7 @@ mod medium;
 mod stats;
 mod transaction;
 
-pub use config::{Config, Mode, Placement};
+pub use config::{Config, JournalDevice, Mode};
 pub use devices::partition::Partition;
 pub use devices::pmem_disk::PmemDisk;
 pub use engine::journal::BlockJournal;

@@ -23,6 +23,9 @@
 //!
 //! [`order`] holds the `Dirty -> InFlight -> Durable` states: only a [`Durable`] can be
 //! acknowledged, and only a flush followed by a fence makes one.
+//!
+//! Comments cite the rules C1 to C10 of what a commit costs. They are defined in the front door's
+//! `src/engine/mod.rs`.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -52,7 +55,7 @@ mod scan;
 mod space;
 pub mod units;
 
-/// Test hooks: named places of persistence, and the rules of the protocol.
+/// Test hooks: the sites of persistence, and the rules of the protocol.
 pub mod hook {
     pub use crate::order::ordered::{Hook, NoHook};
     pub use crate::order::rule::Rule;
@@ -114,8 +117,7 @@ pub use space::lane::LaneMemory;
 pub use space::slot_state::SlotState;
 pub use units::{BlockNumber, BlockSize, LINE_BYTES, Offset, WORD_BYTES};
 
-/// Every place of this crate that takes part in the order of persistence, for tests that want to
-/// see all of them reached.
+/// Every site of this crate, for tests that want to see all of them reached.
 pub const SITES: &[&[Site]] = &[
     home::write_ahead::site::ALL,
     home::checkpoint::site::ALL,

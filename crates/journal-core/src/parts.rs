@@ -29,7 +29,7 @@ pub use crate::commit::active::Spilled;
 pub use crate::commit::one_operation::{Alone, Sole};
 pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};
-pub use crate::commit::prepared::{Content, NoVersions, Places, Prepared, Scratch, Versions};
+pub use crate::commit::prepared::{Content, Decided, NoVersions, Prepared, Scratch, Versions};
 pub use crate::common::Common;
 pub use crate::home::content::{apply_frames, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
@@ -38,7 +38,7 @@ pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
-    EntryPlaces, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
+    EntryAddresses, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::order::ordered::Pace;
@@ -46,6 +46,6 @@ pub use crate::reclaim::movable::{Movable, pick_to_move};
 pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
-pub use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+pub use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 pub use crate::space::ring::LaneReader;
 pub use crate::space::stored::WEAR_PARTS;

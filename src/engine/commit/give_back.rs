@@ -13,7 +13,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Ends a transaction without a trace.
     pub(crate) fn abort<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         self.unreserve_bytes(work);
-        self.unreserve_places(work);
+        self.unreserve_slots_and_log(work);
         self.release_slots(work);
         self.unreserve_frames(operations, &[]);
         self.give_grants_back(work);
@@ -23,7 +23,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Gives back the slots of the lane, and its blocks of the log, that are reserved and not used.
     #[inline]
-    pub(in crate::engine) fn unreserve_places(&self, work: &mut Work) {
+    pub(in crate::engine) fn unreserve_slots_and_log(&self, work: &mut Work) {
         self.unreserve_slots(work);
         if work.reserved_log > 0 {
             let cell = self.lane(work.lane);

@@ -40,10 +40,10 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
         staged.patch(block, None, Below::Spare, 0, bytes);
     }
     let committed = staged.ready(|operations| {
-        let prepared = shared.prepare(work, operations, Goes::ByPolicy);
+        let prepared = shared.prepare_and_reserve(work, operations, Goes::ByPolicy);
         let commit =
             |work: &mut Work| shared.commit_held(work, operations, prepared, Durability::Durable);
-        shared.end(work, operations, Keeps::Patches, commit)
+        shared.commit_and_give_back(work, operations, Keeps::Patches, commit)
     });
     let committed = committed.expect("commits").expect("one is logged");
     let mut second = shared.seats.sit();

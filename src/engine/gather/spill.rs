@@ -285,7 +285,7 @@ fn spilled<'s>(
 struct BatchOperations<'b> {
     staged: &'b Staged,
     named: &'b [(BlockNumber, Active)],
-    /// Ascending by block, each with its place in the one or the other.
+    /// Ascending by block, each with where it is in the one or the other.
     order: Vec<Lies>,
 }
 

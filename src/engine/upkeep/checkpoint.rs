@@ -68,7 +68,7 @@ impl<L, M: Machine> Shared<L, M> {
     /// Whether the thread in the background keeps some frames free. Not where there are slots: what
     /// is there keeps its frames, which are no reason to write it home.
     pub(crate) const fn wants_free_frames(&self) -> bool {
-        self.common.geometry.lane_places() == 0
+        self.common.geometry.lane_slots_and_log() == 0
     }
 }
 
@@ -122,7 +122,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Writes home what the rings would have to keep, and lets them go on without it.
     pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
-        if self.common.geometry.lane_places() == 0 {
+        if self.common.geometry.lane_slots_and_log() == 0 {
             return self.checkpoint();
         }
         self.with_upkeep(|cell| {
@@ -282,7 +282,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.watched(|| {
             let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
             let (common, lanes) = (&self.common, &mut LanesOf(self));
-            let stored = home.give_up(common, lanes, lane, content, scratch, versions);
+            let stored =
+                home.discard_before_append(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
             let written = home.write_ahead(common, content, scratch, versions, take);
             written.map(|_| stored).inspect_err(|error| self.fail_of(*error))
@@ -340,7 +341,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             |stage| is_there(stage) && !self.slots_are_short(stage) && !self.log_is_short(stage);
         let geometry = &self.common.geometry;
         // 1. What needs no write to the device.
-        if geometry.lane_places() > 0 {
+        if geometry.lane_slots_and_log() > 0 {
             if !is_enough(Stage::Reclaim) {
                 self.free_in_memory(cell, Frees::Rings)?;
             }
@@ -357,7 +358,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if is_enough() {
             return Ok(false);
         }
-        if geometry.lane_places() == 0 {
+        if geometry.lane_slots_and_log() == 0 {
             return self.checkpoint_but(cell, Scope::All, stays).map(|_| true);
         }
         let keeps = self.common.policy.keeps_in_slots();
@@ -416,7 +417,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             left = left.saturating_sub(moved);
             self.free_in_memory(cell, Frees::Rings)?;
-            // Their places before.
+            // The log blocks that they had before.
             self.free_in_memory(cell, Frees::Slots)?;
         }
         Ok(())
@@ -437,7 +438,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Moves what is left in a segment of the disk-side log to other places there, if that is half
+    /// Moves what is left in a segment of the disk-side log to other blocks there, if that is half
     /// of it or less. Returns the number of blocks of the log that have come free.
     fn move_segment(&self, cell: &mut HeldUpkeep<'_>, segment: Scope) -> Result<u64, Error> {
         let half = (self.common.geometry.segment_blocks / 2) as usize;

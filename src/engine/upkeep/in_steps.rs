@@ -180,10 +180,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         which: Which,
         made: &mut Made,
     ) -> Result<Step, Error> {
-        let has_slots = self.common.geometry.lane_places() > 0;
+        let has_slots = self.common.geometry.lane_slots_and_log() > 0;
         cell.see_to_lists(self.frames(), has_slots);
         let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
-        let UpkeepCell { in_slots, left_in_slots, place, coming, left_of_coming, .. } = cell;
+        let UpkeepCell { in_slots, left_in_slots, next_node, coming, left_of_coming, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let most = blocks.min(batch.len());
         let batch = &mut batch[..most];
@@ -204,7 +204,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
                 Which::Slots => {
                     let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };
-                    let from = (oldest, place);
+                    let from = (oldest, next_node);
                     home.slots_step(common, lanes, shares, scratch, from, nanos, reports)?
                 }
             })
@@ -220,7 +220,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         report: &mut CheckpointReport,
     ) -> Result<(), Error> {
         let blocks = cell.batch.len();
-        if self.common.geometry.lane_places() > 0 || frames <= BATCHES_AT_ONCE * blocks {
+        if self.common.geometry.lane_slots_and_log() > 0 || frames <= BATCHES_AT_ONCE * blocks {
             return Ok(());
         }
         // What is committed meanwhile is for the next checkpoint.

@@ -80,7 +80,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// The lane that most blocks can be moved through, and how many of them at once: as many as
-    /// there is memory for, places in its disk-side log, and room in its ring for their record.
+    /// there is memory for, free log blocks for, and room in its ring for their record.
     pub(super) fn moved_at_once(&self, cell: &UpkeepCell) -> Option<(LaneNumber, usize)> {
         let most = cell.blocks.len() / self.common.block_bytes();
         let of_lane = |number: u16| {
@@ -100,7 +100,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Bytes that the record takes at most which moves this number of blocks.
     fn moved_bytes_max(&self, blocks: usize) -> u64 {
         let whole = self.record_bytes_max(blocks);
-        // Each block has the name of its place in the log, and no image.
+        // Each block has the name of its block in the log, and no image.
         let images = (blocks * self.common.block_bytes()) as u64;
         whole - images + (blocks * size_of::<NamedSlot>()) as u64 + LINE_BYTES as u64
     }
@@ -147,7 +147,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         goes: Goes,
     ) -> Result<u64, Error> {
         let work = &mut seat.work;
-        let prepared = self.prepare(work, operations, goes).ok();
+        let prepared = self.prepare_and_reserve(work, operations, goes).ok();
         // A version that finds no block of the log would go whole into the record.
         let fits = prepared.filter(|prepared| {
             let all_go = prepared.log_blocks as usize == operations.len();
@@ -158,7 +158,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(0);
         };
         let lane = work.lane;
-        self.end(work, operations, Keeps::All, |work| {
+        self.commit_and_give_back(work, operations, Keeps::All, |work| {
             self.commit_held(work, operations, Ok(prepared), Durability::Durable)
         })?;
         // It is no transaction of a caller.

@@ -47,7 +47,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if is_there() || cell.in_vain == Some(self.readable()) {
             return Ok(());
         }
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             self.fold_rings(cell)?;
             if !is_there() {
                 self.free_superseded(cell)?;
@@ -94,7 +94,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(false);
         }
         // 3. The head.
-        if self.common.geometry.lane_places() > 0 {
+        if self.common.geometry.lane_slots_and_log() > 0 {
             let freed = self.fold_rings(cell)?.freed_bytes;
             return Ok(freed > 0);
         }

@@ -18,7 +18,7 @@ use std::sync::PoisonError;
 use journal_core::BlockNumber;
 use journal_core::units::SlotNumber;
 
-use super::places::hash;
+use super::kept_table::hash;
 use crate::threads::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Hashes the number of a block.

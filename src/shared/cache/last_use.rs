@@ -33,10 +33,10 @@ impl LastUse {
     }
 
     fn note(&self, slot: u32, kind: u32) {
-        let Some(place) = self.slots.get(slot as usize) else { return };
+        let Some(last_use) = self.slots.get(slot as usize) else { return };
         let now = self.now.load(Ordering::Relaxed) << 1 | kind;
-        if place.load(Ordering::Relaxed) != now {
-            place.store(now, Ordering::Relaxed);
+        if last_use.load(Ordering::Relaxed) != now {
+            last_use.store(now, Ordering::Relaxed);
         }
     }
 
@@ -53,7 +53,7 @@ impl LastUse {
 
     /// When a slot was used last.
     pub(crate) fn when(&self, slot: u32) -> u32 {
-        self.slots.get(slot as usize).map_or(0, |place| place.load(Ordering::Relaxed))
+        self.slots.get(slot as usize).map_or(0, |last_use| last_use.load(Ordering::Relaxed))
     }
 
     /// Time goes on.

@@ -104,11 +104,11 @@ fn what_is_claimed_is_kept_from_every_younger_transaction() {
         assert_eq!(ask(&mut claims, block, 4), Ok(()));
         assert_eq!(ask(&mut claims, block, 3), Ok(()), "an older one does not wait for it");
         assert_eq!(ask(&mut claims, other, 7), Ok(()), "of the line, and not claimed");
-        claims.give_up(other, Age(4));
-        claims.give_up(block, Age(4));
+        claims.withdraw(other, Age(4));
+        claims.withdraw(block, Age(4));
         assert_eq!(ask(&mut claims, block, 7), Err(Age(5)));
-        claims.give_up(block, Age(6));
-        claims.give_up(block, Age(5));
+        claims.withdraw(block, Age(6));
+        claims.withdraw(block, Age(5));
         assert_eq!(ask(&mut claims, block, 7), Ok(()));
         assert!(claims.0.is_none());
     }

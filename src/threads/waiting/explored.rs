@@ -34,8 +34,8 @@ impl Block {
 
     fn wait(&self, age: u64) -> BlockWait<'_> {
         let seats = SeatNumbers::of([age]);
-        let place = (BLOCK, Age(age));
-        self.waiting.wait_for_block(&self.locks, place, seats, false).expect("no circle")
+        let key = (BLOCK, Age(age));
+        self.waiting.wait_for_block(&self.locks, key, seats, false).expect("no circle")
     }
 }
 

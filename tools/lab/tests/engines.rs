@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block_journal::{Config, Mode, Partition, Placement, PmemDisk};
+use block_journal::{Config, JournalDevice, Mode, Partition, PmemDisk};
 use full_block::FullBlock;
 use journal_core::{BlockDevice, BlockNumber, BlockSize};
 use lab::bench::media::MemoryDisk;
@@ -25,7 +25,7 @@ fn disk(blocks: u64) -> Disk {
 /// An engine, and the disk that holds its homes.
 type OnDisk = (Box<dyn Engine>, Disk);
 
-/// Every engine, in each mode and placement.
+/// Every engine, in each mode, with the journal on each device.
 fn engines() -> Result<Vec<OnDisk>, Failure> {
     let mut engines: Vec<OnDisk> = Vec::new();
     let home = disk(BLOCKS);
@@ -42,7 +42,7 @@ fn engines() -> Result<Vec<OnDisk>, Failure> {
     let part = |first, count| {
         Partition::new(home.clone(), BlockNumber(first), count).ok_or("no such blocks")
     };
-    let config = Config::new(Mode::Ordered).placement(Placement::SameDevice);
+    let config = Config::new(Mode::Ordered).journal_device(JournalDevice::SameDevice);
     let engine = BlockEngine::format(part(BLOCKS, RING + 2)?, part(0, BLOCKS)?, config)?;
     engines.push((Box::new(engine), home));
     let home = disk(BLOCKS);

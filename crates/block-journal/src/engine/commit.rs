@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use journal_core::order::Unsynced;
 use journal_core::{BlockDevice, check::crc64};
 
-use crate::config::{Mode, Placement};
+use crate::config::{JournalDevice, Mode};
 use crate::engine::journal::{BlockJournal, Image, Live, write_home};
 use crate::error::Error;
 use crate::hook::{ProtocolHook, Rule, site};
@@ -93,12 +93,12 @@ impl<J: BlockDevice, D: BlockDevice, H: ProtocolHook> BlockJournal<J, D, H> {
             return self.finish_data(written);
         }
         let mut unsynced_here = None;
-        match self.config.placement {
+        match self.config.journal_device {
             _ if self.config.mode != Mode::Ordered => {
                 self.unsynced = joined(self.unsynced.take(), written);
             }
-            Placement::SameDevice => unsynced_here = written,
-            Placement::OwnDevice => self.finish_data(written)?,
+            JournalDevice::SameDevice => unsynced_here = written,
+            JournalDevice::OwnDevice => self.finish_data(written)?,
         }
         // 3. Revoke blocks, descriptors and images; one sync for them all.
         let parts: Vec<&[u8]> = record.blocks.iter().map(|block| &**block).collect();

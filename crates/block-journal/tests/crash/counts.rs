@@ -1,7 +1,7 @@
 //! What calls cost, to the block and to the sync, and how they fail.
 
 use block_journal::{
-    BlockJournal, Config, Error, FormatError, Mode, OpenError, Partition, Placement, Stats,
+    BlockJournal, Config, Error, FormatError, JournalDevice, Mode, OpenError, Partition, Stats,
 };
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceFacts};
 use sim_disk::{DiskImage, Image, Model, SimDisk, World};
@@ -68,7 +68,7 @@ fn one_disk_needs_no_sync_for_data_of_its_own() -> Result<(), Error> {
         let part = |first, count| Partition::new(world.disk(0), BlockNumber(first), count);
         (part(0, 18).expect("it fits"), part(18, HOMES).expect("it fits"))
     };
-    let config = Config::new(Mode::Ordered).placement(Placement::SameDevice);
+    let config = Config::new(Mode::Ordered).journal_device(JournalDevice::SameDevice);
     let (mut journal, home) = parts();
     BlockJournal::format(&mut journal, &home, config).expect("a journal is made");
     let (mut journal, _) = BlockJournal::open(journal, home, config).expect("it opens");

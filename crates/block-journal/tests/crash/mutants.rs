@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use block_journal::{Mode, Placement, Rule, site};
+use block_journal::{JournalDevice, Mode, Rule, site};
 use journal_core::{BlockNumber, Overwrite};
 use sim_disk::mutants::{Group, hunt};
 use sim_disk::{
@@ -29,7 +29,8 @@ fn programs(hook: &Planted) -> Vec<Program> {
         hook: hook.clone(),
         ..Program::new(mode, steps)
     };
-    let on_one_disk = Program { placement: Placement::SameDevice, ..of(Mode::Ordered, 9, &[FILE]) };
+    let on_one_disk =
+        Program { journal_device: JournalDevice::SameDevice, ..of(Mode::Ordered, 9, &[FILE]) };
     vec![
         on_one_disk,
         of(Mode::Ordered, 9, &[FILE, PAIR]),

@@ -1,6 +1,6 @@
 //! A program on the journal as a scenario for the simulator, and the oracle of each mode.
 
-use block_journal::{BlockJournal, Config, Mode, Partition, Placement, ProtocolHook, Rule};
+use block_journal::{BlockJournal, Config, JournalDevice, Mode, Partition, ProtocolHook, Rule};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Hook, Overwrite, Site,
 };
@@ -82,7 +82,7 @@ impl ProtocolHook for Planted {
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) mode: Mode,
-    pub(crate) placement: Placement,
+    pub(crate) journal_device: JournalDevice,
     pub(crate) steps: Vec<Step>,
     /// Steps after each recovery, to see that the journal goes on.
     pub(crate) after: Vec<Step>,
@@ -97,7 +97,7 @@ impl Program {
     pub(crate) fn new(mode: Mode, steps: &[Step]) -> Self {
         Self {
             mode,
-            placement: Placement::OwnDevice,
+            journal_device: JournalDevice::OwnDevice,
             steps: steps.to_vec(),
             after: vec![Step::Commit(&[Metadata(1)])],
             ring: 9,
@@ -108,15 +108,15 @@ impl Program {
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config::new(self.mode).placement(self.placement).ring_blocks(self.ring).id(77)
+        Config::new(self.mode).journal_device(self.journal_device).ring_blocks(self.ring).id(77)
     }
 
     /// The devices of a world: one disk for both, or one for each.
     pub(crate) fn devices(&self, world: &World) -> (Disk, Disk) {
         let ring = u64::from(self.ring) + 2;
-        let (journal, home, first) = match self.placement {
-            Placement::OwnDevice => (world.disk(0), world.disk(1), 0),
-            Placement::SameDevice => (world.disk(0), world.disk(0), ring),
+        let (journal, home, first) = match self.journal_device {
+            JournalDevice::OwnDevice => (world.disk(0), world.disk(1), 0),
+            JournalDevice::SameDevice => (world.disk(0), world.disk(0), ring),
         };
         let part = |disk, first, count| {
             Partition::new(disk, BlockNumber(first), count).expect("inside the disk")
@@ -358,8 +358,8 @@ pub(crate) fn content(label: u64, block: u64) -> Block {
 
 impl Scenario for Program {
     fn name(&self) -> String {
-        let Self { mode, placement, steps, .. } = self;
-        format!("{mode:?}, {placement:?}, {steps:?}")
+        let Self { mode, journal_device, steps, .. } = self;
+        format!("{mode:?}, {journal_device:?}, {steps:?}")
     }
 
     fn start(&self) -> Image {
@@ -367,11 +367,13 @@ impl Scenario for Program {
         let facts = DeviceFacts::new(32, self.overwrite);
         let ring = u64::from(self.ring) + 2;
         let image = Image::blank(64);
-        let image = match self.placement {
-            Placement::OwnDevice => image
+        let image = match self.journal_device {
+            JournalDevice::OwnDevice => image
                 .with_disk(DiskImage::blank(size, ring, facts))
                 .with_disk(DiskImage::blank(size, BLOCKS, facts)),
-            Placement::SameDevice => image.with_disk(DiskImage::blank(size, ring + BLOCKS, facts)),
+            JournalDevice::SameDevice => {
+                image.with_disk(DiskImage::blank(size, ring + BLOCKS, facts))
+            }
         };
         let world = World::boot(image, Model::Torn8);
         let (mut journal, home) = self.devices(&world);

@@ -1,6 +1,6 @@
 //! Every crash of all short programs, in every mode.
 
-use block_journal::{Mode, Placement};
+use block_journal::{JournalDevice, Mode};
 use journal_core::Overwrite;
 use sim_disk::{Explorer, Fault, FaultKind, Model, Operation, Report, Scenario, World};
 
@@ -27,9 +27,9 @@ fn explorer() -> Explorer {
 fn programs_of_one_and_two_steps_survive_kills_and_crashes_in_recovery() {
     for mode in Mode::ALL {
         let mut total = Report::default();
-        for placement in [Placement::OwnDevice, Placement::SameDevice] {
+        for journal_device in [JournalDevice::OwnDevice, JournalDevice::SameDevice] {
             for steps in (1..=2).flat_map(programs) {
-                let program = Program { placement, ..Program::new(mode, &steps) };
+                let program = Program { journal_device, ..Program::new(mode, &steps) };
                 total += explore(&explorer().with_kills(), &program);
                 if steps.len() == 1 {
                     total += explore(&explorer().with_depth(1), &program);

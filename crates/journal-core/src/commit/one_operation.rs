@@ -127,7 +127,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// nothing can be logged: then [`prepare`](Self::prepare) says what becomes of it.
     #[inline(always)]
     fn sole<'a>(&self, operation: &Operation<'a>, encoded: &mut [u8]) -> Option<Sole<'a>> {
-        if self.geometry.lane_places() > 0 {
+        if self.geometry.lane_slots_and_log() > 0 {
             return None;
         }
         let mut prefix = Prefix::NONE;

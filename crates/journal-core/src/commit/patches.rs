@@ -104,7 +104,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     fn several<'a>(&self, operation: &Operation<'a>) -> Option<Several<'a>> {
         let Operation::Update(update) = operation else { return None };
         let Change::Patches(patches) = update.change else { return None };
-        if !(2..=FEW).contains(&patches.len()) || self.geometry.lane_places() > 0 {
+        if !(2..=FEW).contains(&patches.len()) || self.geometry.lane_slots_and_log() > 0 {
             return None;
         }
         let mut bytes = 0_usize;
@@ -216,7 +216,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             names,
             last: ends == Ends::Record,
         };
-        self.store_part(lane, open, &part, front, versions);
+        self.store_part_and_take_in(lane, open, &part, front, versions);
     }
 }
 

@@ -13,17 +13,18 @@ impl<L, K: Kernels> Common<L, K> {
     /// Begins to bring the node of the next frame into the caches. In an index of many shares it is
     /// never near the one before.
     #[inline]
-    pub fn prefetch_place(&self, index: &Index<impl IndexMemory>) {
+    pub fn prefetch_next_node(&self, index: &Index<impl IndexMemory>) {
         self.kernels.prefetch_line(index.next_node());
     }
 
-    /// Like [`prefetch_place`](Self::prefetch_place), for the next `count` frames of one index.
+    /// Like [`prefetch_next_node`](Self::prefetch_next_node), for the next `count` frames of one
+    /// index.
     #[inline(always)]
-    pub fn prefetch_places(&self, index: &Index<impl IndexMemory>, count: usize) {
+    pub fn prefetch_next_nodes(&self, index: &Index<impl IndexMemory>, count: usize) {
         index.next_nodes(count).for_each(|at| self.kernels.prefetch_line(at));
     }
 
-    /// Begins to bring into the caches what a frame changes in an index beside its own place: the
+    /// Begins to bring into the caches what a frame changes in an index beside its own node: the
     /// newest frame of its block and the one below that. To be called before the frame streams out
     /// (C9).
     #[inline(always)]

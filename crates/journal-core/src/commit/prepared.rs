@@ -53,9 +53,9 @@ pub trait Versions {
     /// Whether a slot belongs to the lane that is committed through.
     fn is_own(&self, slot: SlotNumber) -> bool;
 
-    /// Whether [`tell`](Self::tell) may wait for stores that stream. If so, it is called before
-    /// anything streams.
-    fn waits_to_tell(&self) -> bool {
+    /// Whether [`take_in`](Self::take_in) may wait for stores that stream. If so, it is called
+    /// before anything streams.
+    fn waits_to_take_in(&self) -> bool {
         false
     }
 
@@ -64,7 +64,7 @@ pub trait Versions {
     ///
     /// # Errors
     /// [`Full`], when there is no room; but that was seen to.
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full>;
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full>;
 }
 
 /// Nothing is known: no slots, and no appends to home.
@@ -84,14 +84,14 @@ impl Versions for NoVersions {
         false
     }
 
-    fn tell(&mut self, _frame: FrameAt) -> Result<(), Full> {
+    fn take_in(&mut self, _frame: FrameAt) -> Result<(), Full> {
         Ok(())
     }
 }
 
-/// What became of the operations of one part; kept from commit to commit.
+/// What preparing has decided about the operations of one part; kept from commit to commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub struct Decided {
     pub(super) frames: [FrameIn; FRAMES_PER_PART],
     pub(super) later: [Later; FRAMES_PER_PART],
     pub(super) count: usize,
@@ -105,7 +105,7 @@ pub struct Places {
     pub(super) some_later: bool,
 }
 
-impl Places {
+impl Decided {
     /// Nothing yet.
     pub const EMPTY: Self = Self {
         frames: [FrameIn::EMPTY; FRAMES_PER_PART],
@@ -126,8 +126,8 @@ pub struct Scratch<'m> {
     pub front: &'m mut [u8],
     /// Where encoded payloads lie until they are stored.
     pub encoded: &'m mut [u8],
-    /// Where it is kept what the policy decided.
-    pub places: &'m mut Places,
+    /// What preparing has decided.
+    pub decided: &'m mut Decided,
     /// For each block written to the disk-side log: where it lies, and its check.
     pub logged: &'m mut [Batched],
 }

@@ -11,7 +11,7 @@ use crate::commit::error::CommitError;
 use crate::commit::operation::{Operation, Operations};
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
-    Content, Later, Of, Places, Prepared, Scratch, Versions, discards_bytes,
+    Content, Decided, Later, Of, Prepared, Scratch, Versions, discards_bytes,
 };
 use crate::common::Common;
 use crate::format::front::{Extent, extent};
@@ -24,7 +24,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Kind, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
-use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
@@ -34,8 +34,8 @@ const NAMED_SLOT_LEN: u32 = NAMED_SLOT_BYTES as u32;
 
 /// Puts what a frame says of a slot where the payload begins.
 fn put_slot(payload: &mut [u8], named: &NamedSlot) {
-    if let Some(place) = payload.get_mut(..NAMED_SLOT_BYTES) {
-        place.copy_from_slice(named.as_bytes());
+    if let Some(to) = payload.get_mut(..NAMED_SLOT_BYTES) {
+        to.copy_from_slice(named.as_bytes());
     }
 }
 
@@ -154,30 +154,30 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         first: usize,
         scratch: &mut Scratch<'_>,
-        taken: &mut FreePlaces,
-        free: FreePlaces,
+        taken: &mut FreeRoom,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<usize, CommitError> {
         let block_bytes = self.block_bytes();
-        let places = &mut *scratch.places;
-        if places.some_later {
-            places.later.fill(Later::Nothing);
-            places.some_later = false;
+        let decided = &mut *scratch.decided;
+        if decided.some_later {
+            decided.later.fill(Later::Nothing);
+            decided.some_later = false;
         }
         if first == 0 {
-            places.appended = self.appended(operations);
+            decided.appended = self.appended(operations);
         }
-        let appended = places.appended;
+        let appended = decided.appended;
         let (mut count, mut encoded, mut images, mut appends) =
             (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
         let all = operations.count();
-        for place in &mut places.frames {
+        for to in &mut decided.frames {
             // A policy always has a whole block of room: its choice must not depend on the update's
             // neighbours.
             let room = encoded..encoded.saturating_add(block_bytes);
             let Some(room) = scratch.encoded.get_mut(room) else { break };
-            // An operation that leaves no frame takes no place.
+            // An operation that leaves no frame takes no room.
             let placed = loop {
                 if next >= all {
                     break None;
@@ -195,21 +195,21 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 break Some((FrameIn { block, len, form, operation }, later));
             };
             let Some((frame, later)) = placed else { break };
-            *place = frame;
+            *to = frame;
             match frame.form {
                 Form::Image => images = images.saturating_add(1),
                 Form::Home => appends = appends.saturating_add(1),
                 _ => encoded = encoded.saturating_add(frame.len as usize),
             }
             if !matches!(later, Later::Nothing) {
-                places.some_later = true;
-                if let Some(place) = places.later.get_mut(count) {
-                    *place = later;
+                decided.some_later = true;
+                if let Some(to) = decided.later.get_mut(count) {
+                    *to = later;
                 }
             }
             count = count.saturating_add(1);
         }
-        (places.count, places.encoded, places.images, places.appends) =
+        (decided.count, decided.encoded, decided.images, decided.appends) =
             (count, encoded, images, appends);
         Ok(next)
     }
@@ -222,8 +222,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         &self,
         operation: &Operation<'_>,
         Room { room, is_lent, appended }: Room<'_>,
-        taken: &mut FreePlaces,
-        free: FreePlaces,
+        taken: &mut FreeRoom,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<Option<(Form, u32, Later)>, CommitError> {
         let update = match operation {
@@ -243,7 +243,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let image_len = u32::try_from(image_len).unwrap_or(u32::MAX);
         let in_record = (Form::Image, image_len, Later::Nothing);
         // What the log has no block for goes into the record.
-        let in_log = |taken: &mut FreePlaces| {
+        let in_log = |taken: &mut FreeRoom| {
             let at = taken.log_blocks;
             if at >= free.log_blocks {
                 return in_record;
@@ -302,7 +302,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         operations: &(impl Operations + ?Sized),
         names: &Names,
         scratch: &mut Scratch<'_>,
-        free: FreePlaces,
+        free: FreeRoom,
         versions: &mut impl Versions,
     ) -> Result<Prepared, CommitError> {
         let mut prepared = Prepared { goes: free.goes, ..Prepared::NOTHING };
@@ -316,13 +316,13 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             return Ok(Prepared { goes: free.goes, ..of_pieces });
         }
         let noted = u32::try_from(scratch.logged.len()).unwrap_or(u32::MAX);
-        let free = FreePlaces { log_blocks: free.log_blocks.min(noted), ..free };
-        let mut taken = FreePlaces::default();
+        let free = FreeRoom { log_blocks: free.log_blocks.min(noted), ..free };
+        let mut taken = FreeRoom::default();
         let mut next = 0;
         while next < operations.count() {
             prepared.at_hand = next == 0;
             next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
-            let Places { count, encoded, images, appends, .. } = *scratch.places;
+            let Decided { count, encoded, images, appends, .. } = *scratch.decided;
             if count == 0 {
                 continue;
             }
@@ -375,7 +375,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// has seen to it that it fits, that the lane still has as many free slots, and that what goes
     /// home is there.
     ///
-    /// Each part's frames are told of before the next part is stored. Returns how many free slots
+    /// Each part's frames are taken in before the next part is stored. Returns how many free slots
     /// were taken.
     pub fn store<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
@@ -402,12 +402,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
         let Content { operations, names, prepared, ends } = *content;
         let (mut next, mut frames, mut parts) = (0, 0_usize, 0_usize);
-        let free = FreePlaces {
+        let free = FreeRoom {
             slots: prepared.new_slots,
             log_blocks: prepared.log_blocks,
             goes: prepared.goes,
         };
-        let mut placed = FreePlaces::default();
+        let mut placed = FreeRoom::default();
         let mut taken = 0_u32;
         while frames < prepared.frames {
             if !prepared.at_hand {
@@ -416,28 +416,28 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 assert!(behind.is_ok_and(|behind| behind > next), "policies are deterministic");
                 next = behind.unwrap_or(next);
             }
-            let count = scratch.places.count;
+            let count = scratch.decided.count;
             if count == 0 {
                 // Nothing but unchanged updates.
                 continue;
             }
             // C7: what is read from slots would wait for what streams.
-            if scratch.places.some_later {
+            if scratch.decided.some_later {
                 taken = taken.saturating_add(self.fill_in(lane, open, operations, scratch));
             }
             let lane = &mut *lane.lane;
             frames = frames.saturating_add(count);
-            let places = &*scratch.places;
+            let decided = &*scratch.decided;
             let part = Part {
                 frame_count: count,
-                frames: places.frames.iter().take(count).copied(),
-                encoded: Encoded::Whole(scratch.encoded.get(..places.encoded).unwrap_or_default()),
+                frames: decided.frames.iter().take(count).copied(),
+                encoded: Encoded::Whole(scratch.encoded.get(..decided.encoded).unwrap_or_default()),
                 images: operations,
-                image_count: places.images,
+                image_count: decided.images,
                 names: if parts == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && frames == prepared.frames,
             };
-            self.store_part(lane, open, &part, scratch.front, versions);
+            self.store_part_and_take_in(lane, open, &part, scratch.front, versions);
             parts = parts.saturating_add(1);
         }
         taken
@@ -472,14 +472,14 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 names: if first == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && behind == prepared.frames,
             };
-            self.store_part(lane, open, &part, front, versions);
+            self.store_part_and_take_in(lane, open, &part, front, versions);
             first = behind;
         }
     }
 
-    /// Stores one part, and tells of its frames.
+    /// Stores one part, and lets `versions` take in its frames.
     #[inline]
-    pub(crate) fn store_part<P: Pmem, H: Hook, I: Images + ?Sized>(
+    pub(crate) fn store_part_and_take_in<P: Pmem, H: Hook, I: Images + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
@@ -487,7 +487,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
-        let (geometry, is_early) = (&self.geometry, versions.waits_to_tell());
+        let (geometry, is_early) = (&self.geometry, versions.waits_to_take_in());
         let store = PartStore { geometry, front, is_early };
         lane.store_part(
             open,
@@ -496,8 +496,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             store,
             #[inline(always)]
             |frame| {
-                let told = versions.tell(frame);
-                assert!(told.is_ok(), "room for all frames was reserved");
+                let taken_in = versions.take_in(frame);
+                assert!(taken_in.is_ok(), "room for all frames was reserved");
             },
         );
     }
@@ -513,7 +513,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         scratch: &mut Scratch<'_>,
     ) -> u32 {
         let mut taken = 0_u32;
-        let Places { frames, later, count, .. } = &*scratch.places;
+        let Decided { frames, later, count, .. } = &*scratch.decided;
         let mut payload_at = 0_usize;
         for (frame, later) in frames.iter().zip(later).take(*count) {
             let at = payload_at;
@@ -578,11 +578,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 at = next;
                 continue;
             };
-            let mut tell = |frame: FrameAt| {
+            let mut each = |frame: FrameAt| {
                 call(&frame, note);
                 Ok(())
             };
-            at = reader.each_frame(at, &mut tell).map_err(|error| match error {
+            at = reader.each_frame(at, &mut each).map_err(|error| match error {
                 IndexError::Medium(error) => error,
                 IndexError::Full => unreachable!("nothing is put anywhere"),
             })?;

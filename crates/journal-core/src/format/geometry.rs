@@ -68,8 +68,8 @@ pub struct Geometry {
     pub unit_bytes: u32,
     /// How a commit becomes durable.
     pub protocol: Protocol,
-    /// Slots of each lane: block-sized places beside the rings, for policies that keep versions of
-    /// blocks in them. Zero for those that do not.
+    /// Slots of each lane: each has room for a block, beside the rings, for policies that keep
+    /// versions of blocks in them. Zero for those that do not.
     pub lane_slots: u32,
     /// Blocks of each lane in the disk-side log, for policies that write whole blocks there; a
     /// multiple of `segment_blocks`. Zero for those that do not.
@@ -293,14 +293,14 @@ impl Geometry {
 
     /// Slots of each lane, and its blocks in the disk-side log: what has an entry.
     #[must_use]
-    pub const fn lane_places(&self) -> u64 {
+    pub const fn lane_slots_and_log(&self) -> u64 {
         (self.lane_slots as u64).saturating_add(self.lane_log_blocks as u64)
     }
 
     /// Slots of all lanes, and the blocks of the disk-side log.
     #[must_use]
     pub const fn slots(&self) -> u64 {
-        self.lane_places().saturating_mul(self.lanes as u64)
+        self.lane_slots_and_log().saturating_mul(self.lanes as u64)
     }
 
     /// Blocks of the disk-side log, which lie on the device behind those of the store.
@@ -312,7 +312,7 @@ impl Geometry {
     /// Bytes of the slot entries of each lane: whole lines.
     #[must_use]
     pub const fn entries_bytes(&self) -> u64 {
-        self.lane_places().saturating_mul(ENTRY_BYTES as u64).next_multiple_of(LINE)
+        self.lane_slots_and_log().saturating_mul(ENTRY_BYTES as u64).next_multiple_of(LINE)
     }
 
     /// Bytes of the slots of each lane.
@@ -349,7 +349,7 @@ impl Geometry {
     /// The lane that a slot belongs to; of a slot that there is not, one that there is not.
     #[must_use]
     pub const fn lane_of_slot(&self, slot: SlotNumber) -> LaneNumber {
-        match (slot.raw() as u64).checked_div(self.lane_places()) {
+        match (slot.raw() as u64).checked_div(self.lane_slots_and_log()) {
             Some(lane) if lane < self.lanes as u64 => LaneNumber(lane as u16),
             _ => LaneNumber(u16::MAX),
         }
@@ -363,7 +363,8 @@ impl Geometry {
         if slot >= self.slots() {
             return None;
         }
-        match (slot.checked_div(self.lane_places()), slot.checked_rem(self.lane_places())) {
+        let of_lane = self.lane_slots_and_log();
+        match (slot.checked_div(of_lane), slot.checked_rem(of_lane)) {
             (Some(lane), Some(at)) => match at.checked_sub(self.lane_slots as u64) {
                 Some(at) => {
                     Some(lane.saturating_mul(self.lane_log_blocks as u64).saturating_add(at))

@@ -194,7 +194,7 @@ impl Form {
     }
 }
 
-/// What the fields are as words. They are put together in registers (C1).
+/// Fields as words, put together in registers (C1), for `Name`, `FrameHeader` and `RecordHeader`.
 impl Name {
     pub(crate) fn new(lane: LaneNumber, sequence: Sequence) -> Self {
         Self { lane: lane.raw().into(), reserved: [0; 6], sequence: sequence.raw().into() }

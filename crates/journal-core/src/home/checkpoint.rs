@@ -154,7 +154,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), JournalError> {
         self.end_attempt();
         let fenced = self.fence_all(common, lanes, true)?;
-        if common.geometry.lane_places() == 0 {
+        if common.geometry.lane_slots_and_log() == 0 {
             let cut = self.cut_with(indexes, &fenced.bounds, true);
             return self.advance(common, lanes, indexes, scratch, &fenced, &cut, report);
         }
@@ -617,7 +617,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if !self.store_heads(common, lanes, fenced, &records)? {
             return Ok(());
         }
-        if common.geometry.lane_places() > 0 {
+        if common.geometry.lane_slots_and_log() > 0 {
             self.drop_slots(common, lanes, indexes, scratch, cut, report)?;
         }
         let goes = |frame: &FrameAt| frame.is_below(cut);

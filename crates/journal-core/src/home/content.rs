@@ -54,11 +54,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             return Some(block);
         }
         let frame = index.frame(oldest);
-        frame.slot().filter(|_| frame.form == Form::Log).and_then(|slot| self.log_place(slot))
+        frame.slot().filter(|_| frame.form == Form::Log).and_then(|slot| self.where_logged(slot))
     }
 
     /// Where a block of the disk-side log is on the device.
-    pub(crate) fn log_place(&self, slot: SlotNumber) -> Option<BlockNumber> {
+    pub(crate) fn where_logged(&self, slot: SlotNumber) -> Option<BlockNumber> {
         let at = self.geometry.log_block(slot)?;
         Some(BlockNumber(self.device_blocks.saturating_add(at)))
     }
@@ -122,9 +122,9 @@ pub fn apply_frames<L: Policy, K: Kernels>(
                 let is_as_said =
                     |slot| common.kernels.crc64(common.seeds.content(slot), into) == frame.payload;
                 if !slot.is_some_and(is_as_said) {
-                    let place = slot.and_then(|slot| common.log_place(slot));
-                    let place = place.unwrap_or(frame.block);
-                    return Err(JournalError::RottenLog { block: frame.block, place });
+                    let lies_at = slot.and_then(|slot| common.where_logged(slot));
+                    let lies_at = lies_at.unwrap_or(frame.block);
+                    return Err(JournalError::RottenLog { block: frame.block, lies_at });
                 }
             }
             Form::Image | Form::Slot => read(&frame, into).map_err(JournalError::Medium)?,

@@ -43,7 +43,7 @@ pub enum JournalError {
         /// The block.
         block: BlockNumber,
         /// Where it lies on the device.
-        place: BlockNumber,
+        lies_at: BlockNumber,
     },
     /// The media units are too short for what the superblock would have to say.
     Geometry(GeometryError),
@@ -65,8 +65,8 @@ impl fmt::Display for JournalError {
             Self::NoShield { block } => {
                 write!(f, "{block} cannot go home: a tear would lose it, and there is no shield")
             }
-            Self::RottenLog { block, place } => {
-                write!(f, "{block} has rotted in the disk-side log, at the device's {place}")
+            Self::RottenLog { block, lies_at } => {
+                write!(f, "{block} has rotted in the disk-side log, at the device's {lies_at}")
             }
             Self::Geometry(error) => error.fmt(f),
             Self::Medium(error) => error.fmt(f),

@@ -11,7 +11,7 @@
 //!      pass older frames first, whatever lanes those are in: no block at home keeps a head back
 //!      because something older of it is left in another lane.
 //! OL3. A frame of the list may have left the index since. Then its block is looked at in vain.
-//! OL4. A pass may take its time. A frame stays in its place of the index until it is forgotten, so
+//! OL4. A pass may take its time. A frame stays in its node of the index until it is forgotten, so
 //!      the pass comes by it. What is stored meanwhile lies behind the end of the list.
 //! OL5. A list that follows another one is used only once the heads have passed all of that one.
 //! OL6. A lane whose head stays where it is, since a block there cannot be read, is left out: the
@@ -102,8 +102,8 @@ impl Listed {
     }
 }
 
-/// Places of the indexes that are gone through for one list of blocks in slots.
-const PLACES: usize = 1 << 13;
+/// Nodes of the indexes that are gone through for one list of blocks in slots.
+const NODES_EACH: usize = 1 << 13;
 
 /// How many versions of a block are looked through for a frame. One that lies deeper is taken to be
 /// there.
@@ -129,8 +129,8 @@ pub struct Left {
     begins: Bounds,
     /// The lanes that the list leaves out, each with the block that keeps its head back.
     held: Held,
-    /// The place of the indexes that its pass has come to.
-    place: usize,
+    /// The number of the node, of all the indexes, that its pass has come to.
+    next_node: usize,
     /// Above the age of everything that it has.
     limit: (u32, Stamp),
     /// Whether its pass is over.
@@ -145,7 +145,7 @@ impl Left {
         ends: [(Sequence(0), 0); LANES_MAX as usize],
         begins: [Sequence(0); LANES_MAX as usize],
         held: [None; LANES_MAX as usize],
-        place: 0,
+        next_node: 0,
         limit: NO_LIMIT,
         is_whole: true,
     };
@@ -214,25 +214,25 @@ impl Oldest<'_> {
         }
     }
 
-    /// Goes on with the list, through this number of places of the indexes. It is whole behind the
+    /// Goes on with the list, through this number of nodes of the indexes. It is whole behind the
     /// last one.
     pub(super) fn go_on(
         &mut self,
         indexes: &mut impl Indexes,
-        places: usize,
+        nodes: usize,
         keeps: impl Fn(Rule) -> bool,
     ) {
         if self.left.is_whole {
             return;
         }
-        let (from, mut first) = (self.left.place, 0_usize);
-        let end = from.saturating_add(places);
+        let (from, mut first) = (self.left.next_node, 0_usize);
+        let end = from.saturating_add(nodes);
         let (mut limit, lists_all) = (self.left.limit, keeps(Rule::StepListsAll));
         indexes.each(|index| {
-            let used = end.saturating_sub(first).min(index.used_places());
+            let used = end.saturating_sub(first).min(index.used_nodes());
             let here = from.saturating_sub(first)..used;
-            first = first.saturating_add(index.places());
-            for id in here.filter_map(|place| index.at_place(place)) {
+            first = first.saturating_add(index.node_count());
+            for id in here.filter_map(|number| index.used_node(number)) {
                 let frame = index.frame(id);
                 // What only a slot's entry says lies in no ring.
                 let is_in_ring = frame.sequence != Sequence(0);
@@ -241,7 +241,7 @@ impl Oldest<'_> {
                 }
             }
         });
-        (self.left.place, self.left.limit) = (end, limit);
+        (self.left.next_node, self.left.limit) = (end, limit);
         if end >= first {
             self.keep_before_ends();
             self.frames_mut().sort_unstable_by_key(Listed::age);
@@ -329,16 +329,16 @@ impl Oldest<'_> {
         is_before && !frame.is_below(&self.left.begins)
     }
 
-    /// The part of some places that goes with the frames that a step has looked at, of those that
+    /// The part of some nodes that goes with the frames that a step has looked at, of those that
     /// are left.
-    pub(super) fn part_of(&self, seen: usize, places: usize) -> usize {
+    pub(super) fn part_of(&self, seen: usize, nodes: usize) -> usize {
         let left = self.frames().len().max(1);
-        places.saturating_mul(seen).div_ceil(left)
+        nodes.saturating_mul(seen).div_ceil(left)
     }
 
-    /// How many places its pass has gone through.
-    pub(super) const fn place(&self) -> usize {
-        self.left.place
+    /// How many nodes its pass has gone through.
+    pub(super) const fn passed_nodes(&self) -> usize {
+        self.left.next_node
     }
 
     /// Whether its pass is over.
@@ -348,7 +348,7 @@ impl Oldest<'_> {
 
     /// Whether its pass has begun, and is not over.
     pub(super) const fn is_under_way(&self) -> bool {
-        !self.left.is_whole && self.left.place > 0
+        !self.left.is_whole && self.left.next_node > 0
     }
 
     /// The lanes that it leaves out.
@@ -360,8 +360,8 @@ impl Oldest<'_> {
     pub(super) fn hold(&mut self, held: &Held, heads: &Records) {
         let is_held = |lane: usize| held.get(lane).is_some_and(Option::is_some);
         let Left { ends, begins, .. } = self.left;
-        let places = ends.iter_mut().zip(begins.iter_mut());
-        for (lane, ((end, begins), head)) in places.zip(heads).enumerate() {
+        let of_lanes = ends.iter_mut().zip(begins.iter_mut());
+        for (lane, ((end, begins), head)) in of_lanes.zip(heads).enumerate() {
             if is_held(lane) {
                 (*end, *begins) = (*head, head.0);
             }
@@ -403,23 +403,23 @@ impl Oldest<'_> {
 
     /// Lists blocks whose content is in slots and not home, those used longest ago first. Of those
     /// used at about the same time, the ones written longest ago come first. They are blocks whose
-    /// newest frames are in the next places of the indexes, which are gone through in a circle.
-    /// Adds to `looked` how many places that are. Returns whether there are more than it says then.
+    /// newest frames are in the next nodes of the indexes, which are gone through in a circle.
+    /// Adds to `looked` how many nodes that are. Returns whether there are more than it says then.
     pub(super) fn list_in_slots<P: Pmem, D: BlockDevice, H: Hook>(
         &mut self,
         indexes: &mut impl Indexes,
         search: &mut Search<'_, P, D, H>,
         looked: &mut usize,
     ) -> bool {
-        let from = self.left.place;
+        let from = self.left.next_node;
         *self.left = Left::NONE;
-        let (mut limit, mut first, end) = (NO_LIMIT, 0_usize, from.saturating_add(PLACES));
+        let (mut limit, mut first, end) = (NO_LIMIT, 0_usize, from.saturating_add(NODES_EACH));
         indexes.each_with_use(|index, last_use| {
-            let used = index.used_places();
+            let used = index.used_nodes();
             let here = from.saturating_sub(first)..end.saturating_sub(first).min(used);
             first = first.saturating_add(used);
             *looked = looked.saturating_add(here.len());
-            for newest in here.filter_map(|place| index.newest_in_place(place)) {
+            for newest in here.filter_map(|number| index.newest_in_node(number)) {
                 let block = index.frame(newest).block;
                 if search.finds(index, block) {
                     let last_use = search.slot_of(index, block).map_or(0, last_use);
@@ -428,7 +428,7 @@ impl Oldest<'_> {
             }
         });
         self.frames_mut().sort_unstable_by_key(Listed::age);
-        self.left.place = if end < first { end } else { 0 };
+        self.left.next_node = if end < first { end } else { 0 };
         *looked < first
     }
 
@@ -517,7 +517,7 @@ mod tests {
             let (mut entries, mut nodes) = (vec![Entry::EMPTY; 1000], vec![Node::EMPTY; 700]);
             let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
             let mut index = Index::new(memory);
-            // Places are used again, in another order.
+            // Nodes are used again, in another order.
             for at in 0..FRAMES as u64 {
                 index.insert(frame(1000 + at, 0, 0)).expect("has room");
             }

@@ -24,7 +24,7 @@ pub struct CheckpointReport {
     /// frames, and what lies behind those in their lanes, take space. It comes free once the
     /// blocks are written anew, whole, or discarded.
     pub unreadable: u64,
-    /// The most places of the index that one step went through for what is oldest, of those that
+    /// The most nodes of the index that one step went through for what is oldest, of those that
     /// are or were used. Its time goes with that.
     pub longest_pass: u64,
 }

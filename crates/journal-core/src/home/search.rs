@@ -57,7 +57,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             shield_room,
             left_out: false,
             sets_leaving: false,
-            has_slots: common.geometry.lane_places() > 0,
+            has_slots: common.geometry.lane_slots_and_log() > 0,
         }
     }
 

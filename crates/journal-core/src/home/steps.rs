@@ -43,9 +43,9 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
 
-/// What a step is charged for a place of the index that it goes through, in nanoseconds. These
+/// What a step is charged for a node of the index that it goes through, in nanoseconds. These
 /// charges are what the steps were seen to take, on plain memory and a disk of plain memory.
-const PLACE_NANOS: u64 = 10;
+const NODE_NANOS: u64 = 10;
 
 /// What it is charged for a record that it lists at a head, and for each of its frames, beside an
 /// eighth of a nanosecond for each byte, which is checked.
@@ -104,45 +104,45 @@ impl Charges {
     }
 }
 
-/// Places of the indexes. A pass goes through all, and works where frames are or were.
+/// Nodes of the indexes. A pass goes through all, and works where frames are or were.
 #[derive(Clone, Copy, Debug)]
-struct IndexPlaces {
+struct IndexNodes {
     all: usize,
     used: usize,
 }
 
-impl IndexPlaces {
+impl IndexNodes {
     fn of(indexes: &mut impl Indexes) -> Self {
-        let mut places = Self { all: 0, used: 0 };
+        let mut nodes = Self { all: 0, used: 0 };
         indexes.each(|index| {
-            places.all = places.all.saturating_add(index.places());
-            places.used = places.used.saturating_add(index.used_places());
+            nodes.all = nodes.all.saturating_add(index.node_count());
+            nodes.used = nodes.used.saturating_add(index.used_nodes());
         });
-        places
+        nodes
     }
 
     /// How many are left for a list whose pass has begun.
     const fn behind(&self, list: &Oldest<'_>) -> usize {
-        if list.is_whole() { 0 } else { self.all.saturating_sub(list.place()) }
+        if list.is_whole() { 0 } else { self.all.saturating_sub(list.passed_nodes()) }
     }
 
     /// About how many of some of them are used.
-    fn used_of(&self, places: usize) -> u64 {
-        let used = (self.used as u128).saturating_mul(places as u128);
+    fn used_of(&self, nodes: usize) -> u64 {
+        let used = (self.used as u128).saturating_mul(nodes as u128);
         let used = used.checked_div(self.all as u128).unwrap_or(0);
         u64::try_from(used).unwrap_or(u64::MAX)
     }
 
     /// What a step is charged to go through some of them.
-    fn nanos_of(&self, places: usize) -> u64 {
-        PLACE_NANOS.saturating_mul(self.used_of(places))
+    fn nanos_of(&self, nodes: usize) -> u64 {
+        NODE_NANOS.saturating_mul(self.used_of(nodes))
     }
 
     /// How many a step goes through in this time: at least one.
     fn within(&self, nanos: u64) -> usize {
-        let used = u128::from(nanos / PLACE_NANOS);
-        let places = used.saturating_mul(self.all as u128).checked_div(self.used as u128);
-        usize::try_from(places.unwrap_or(u128::MAX)).unwrap_or(usize::MAX).max(1)
+        let used = u128::from(nanos / NODE_NANOS);
+        let nodes = used.saturating_mul(self.all as u128).checked_div(self.used as u128);
+        usize::try_from(nodes.unwrap_or(u128::MAX)).unwrap_or(usize::MAX).max(1)
     }
 }
 
@@ -173,10 +173,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
         oldest.drop_below(oldest.frames().len(), &first_kept);
-        let (places, mut walked) = (IndexPlaces::of(indexes), 0_usize);
+        let (nodes, mut walked) = (IndexNodes::of(indexes), 0_usize);
         if oldest.frames().is_empty() {
             let lists = (&mut oldest, &mut coming);
-            let from = (&fenced, &heads, places);
+            let from = (&fenced, &heads, nodes);
             let listed =
                 self.next_list(common, lanes, indexes, scratch.front, from, lists, charges.most)?;
             charges.add(listed.0);
@@ -184,11 +184,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         // Each frame that is looked at brings a part of the next list's pass. Where few are left,
         // these parts would be long: then the pass has half of the time that is left.
-        let most_places = places.within(charges.left() / 2).min(places.behind(&coming));
-        let with_each = places.nanos_of(oldest.part_of(1, places.behind(&coming)));
+        let most_nodes = nodes.within(charges.left() / 2).min(nodes.behind(&coming));
+        let with_each = nodes.nanos_of(oldest.part_of(1, nodes.behind(&coming)));
         let has_share = with_each > FRAME_NANOS;
         if has_share {
-            charges.add(places.nanos_of(most_places));
+            charges.add(nodes.nanos_of(most_nodes));
         } else {
             charges.frame = FRAME_NANOS.saturating_add(with_each);
         }
@@ -209,7 +209,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut batch = Batch { view, indexes: &mut *indexes, count };
             self.write_home(&mut batch, scratch, report)?;
         }
-        if common.geometry.lane_places() > 0 {
+        if common.geometry.lane_slots_and_log() > 0 {
             let listed = oldest.frames().get(..seen).unwrap_or_default();
             let listed = (&fenced.bounds, listed);
             self.void_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
@@ -232,10 +232,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
         report.freed_slots = report.freed_slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
-        let part = oldest.part_of(seen, places.behind(&coming)).min(most_places);
-        let part = if has_share { most_places } else { part };
+        let part = oldest.part_of(seen, nodes.behind(&coming)).min(most_nodes);
+        let part = if has_share { most_nodes } else { part };
         coming.go_on(indexes, part, |rule| self.keeps(rule));
-        let walked = places.used_of(walked.saturating_add(part));
+        let walked = nodes.used_of(walked.saturating_add(part));
         report.longest_pass = report.longest_pass.max(walked);
         let has_others = common.geometry.lanes > 1;
         let lists = (&mut oldest, &mut coming);
@@ -251,7 +251,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         })
     }
 
-    /// Frees slots: those of superseded versions that lie in the next places of the indexes. Where
+    /// Frees slots: those of superseded versions that lie in the next nodes of the indexes. Where
     /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
     /// The step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].
     ///
@@ -264,14 +264,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        (oldest, place): (&mut Oldest<'_>, &mut usize),
+        (oldest, next_node): (&mut Oldest<'_>, &mut usize),
         most_nanos: u64,
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
         let mut charges = Charges::up_to(most_nanos);
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (bounds, before) = (&fenced.bounds, folded.freed_slots);
-        let from = (bounds, place);
+        let from = (bounds, next_node);
         self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
         if folded.freed_slots > before {
             return Ok(Step::Done);
@@ -308,10 +308,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
-    /// left, a new one is made: by a pass of the `places` of the indexes, or of the records at the
+    /// left, a new one is made: by a pass of the `nodes` of the indexes, or of the records at the
     /// heads, if the pass takes more than half of the time that the step may take. Then the one
     /// behind it is begun, unless its pass is under way. Returns what all that is charged, and how
-    /// many places were gone through.
+    /// many nodes were gone through.
     #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn next_list<L: Policy, K: Kernels>(
         &self,
@@ -319,7 +319,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         front: &mut [u8],
-        (fenced, heads, places): (&FencedLanes, &Records, IndexPlaces),
+        (fenced, heads, nodes): (&FencedLanes, &Records, IndexNodes),
         (oldest, coming): (&mut Oldest<'_>, &mut Oldest<'_>),
         most_nanos: u64,
     ) -> Result<(u64, usize), JournalError> {
@@ -327,15 +327,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let here = (&fenced.bounds, &fenced.tails);
         let keeps = |rule| self.keeps(rule);
         let (mut charged, mut walked) = (0_u64, 0_usize);
-        let (behind, follows) = (places.behind(coming), coming.follows(first_kept));
-        if follows && places.nanos_of(behind) <= most_nanos / 2 {
-            (charged, walked) = (places.nanos_of(behind), behind);
+        let (behind, follows) = (nodes.behind(coming), coming.follows(first_kept));
+        if follows && nodes.nanos_of(behind) <= most_nanos / 2 {
+            (charged, walked) = (nodes.nanos_of(behind), behind);
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
             oldest.drop_below(oldest.frames().len(), first_kept);
         }
         if oldest.frames().is_empty() {
-            let (held, pass) = (oldest.held(), places.nanos_of(places.all));
+            let (held, pass) = (oldest.held(), nodes.nanos_of(nodes.all));
             oldest.begin(here, None);
             oldest.hold(&held, heads);
             let mut read = None;
@@ -349,7 +349,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 oldest.go_on(indexes, usize::MAX, keeps);
             }
             charged = charged.saturating_add(read.unwrap_or(pass));
-            walked = walked.saturating_add(if read.is_none() { places.all } else { 0 });
+            walked = walked.saturating_add(if read.is_none() { nodes.all } else { 0 });
         }
         if !(follows && coming.is_under_way()) {
             coming.begin(here, Some(oldest));
@@ -620,7 +620,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         for of_block in seen.chunk_by(|a, b| a.block == b.block) {
             let Some(block) = of_block.first().map(|first| first.block) else { continue };
-            if common.geometry.lane_places() > 0 {
+            if common.geometry.lane_slots_and_log() > 0 {
                 freed.slots = freed
                     .slots
                     .saturating_add(self.drop_slots_of(common, lanes, indexes, block, cut)?);

@@ -112,7 +112,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// # Errors
     /// The medium's.
     #[cold]
-    pub fn give_up<L: Policy, K: Kernels>(
+    pub fn discard_before_append<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
@@ -170,7 +170,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes.with(lane, |InLane { lane, states }| {
             let stamp = Stamp(lane.last_stamp.raw().saturating_add(1));
             let mut open = lane.begin(stamp, Pace::AtOnce);
-            common.store_part(lane, &mut open, &part, front, &mut NoVersions);
+            common.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
             let bytes = open.bytes();
             if let Some(in_flight) = lane.close(open, states) {
                 let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;
@@ -236,8 +236,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     };
                     let content = common.kernels.crc64(common.seeds.content(slot), image);
                     *noted = Batched::logged(slot, content);
-                    let Some(place) = common.log_place(slot) else { continue };
-                    self.put(site::LOG, &mut log, place, image, &mut unsynced)?;
+                    let Some(lies_at) = common.where_logged(slot) else { continue };
+                    self.put(site::LOG, &mut log, lies_at, image, &mut unsynced)?;
                 }
                 _ => {}
             }

@@ -6,7 +6,7 @@
 
 use crate::index::frame::{FrameAt, NodeId};
 use crate::index::node::{NONE, Node};
-use crate::index::{EntryPlaces, Index, IndexMemory};
+use crate::index::{EntryAddresses, Index, IndexMemory};
 use crate::units::{BlockNumber, Stamp};
 
 /// This number of nodes ahead, a pass asks for the entry of a node's block.
@@ -31,25 +31,25 @@ impl<M: IndexMemory> Index<M> {
         wants: impl Fn(*const u8) + 'i,
     ) -> impl Iterator<Item = BlockNumber> + 'i {
         let nodes = self.memory.nodes().get(..self.touched as usize).unwrap_or_default();
-        let places = EntryPlaces::of(self);
+        let addresses = EntryAddresses::of(self);
         let look_ahead = move |at: usize| {
             let ahead = nodes.get(at.wrapping_add(AHEAD)).filter(|node| is_newest(node));
             if let Some(ahead) = ahead {
-                wants(places.place(BlockNumber(ahead.block)));
+                wants(addresses.address_of(BlockNumber(ahead.block)));
             }
         };
         let all = nodes.iter().enumerate().inspect(move |(at, _)| look_ahead(*at));
         all.filter(|(_, node)| is_newest(node)).map(|(_, node)| BlockNumber(node.block))
     }
 
-    /// Places for frames that were used since the index was empty.
-    pub(crate) const fn used_places(&self) -> usize {
+    /// Nodes that were used since the index was empty.
+    pub(crate) const fn used_nodes(&self) -> usize {
         self.touched as usize
     }
 
-    /// The newest frame of a block, if that is in this place.
-    pub(crate) fn newest_in_place(&self, place: usize) -> Option<NodeId> {
-        self.at_place(place).filter(|id| self.newer(*id).is_none())
+    /// The newest frame of a block, if that is in the node with this number.
+    pub(crate) fn newest_in_node(&self, number: usize) -> Option<NodeId> {
+        self.used_node(number).filter(|id| self.newer(*id).is_none())
     }
 
     /// Asks for the line of a node.
@@ -90,15 +90,15 @@ impl<M: IndexMemory> Index<M> {
     fn remove_all(&mut self, wants: impl Fn(*const u8)) {
         let entries = self.memory.entries().len();
         if entries > self.blocks().saturating_mul(EMPTIED_ENTRIES_EACH) {
-            let places = EntryPlaces::of(self);
+            let addresses = EntryAddresses::of(self);
             for at in 0..self.touched as usize {
                 let newest = |at: usize| self.memory.nodes().get(at).filter(|node| is_newest(node));
                 if let Some(ahead) = newest(at.wrapping_add(AHEAD)) {
-                    wants(places.place(BlockNumber(ahead.block)));
+                    wants(addresses.address_of(BlockNumber(ahead.block)));
                 }
-                let place = newest(at).and_then(|node| self.find(node.block));
-                if let Some(place) = place {
-                    self.vacate(place);
+                let entry_at = newest(at).and_then(|node| self.find(node.block));
+                if let Some(entry_at) = entry_at {
+                    self.vacate(entry_at);
                 }
             }
         }

@@ -37,8 +37,8 @@ fn is_passed_first(one: &Node, other: &Node) -> bool {
 
 /// Whether two frames are the same one, whatever stamp each is noted under.
 fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
-    let place = |frame: &FrameAt| (frame.lane, frame.record, frame.payload, frame.form);
-    place(one) == place(other)
+    let lies_at = |frame: &FrameAt| (frame.lane, frame.record, frame.payload, frame.form);
+    lies_at(one) == lies_at(other)
 }
 
 impl<M: IndexMemory> Index<M> {
@@ -59,14 +59,14 @@ impl<M: IndexMemory> Index<M> {
         keeps_of_each_lane: bool,
         is_durable: impl Fn(&FrameAt) -> bool,
     ) -> Result<(), Full> {
-        let place = self.find(frame.block.raw()).ok_or(Full)?;
-        if self.is_last_covered(place, frame, keeps_of_each_lane)
-            && self.newest_at(place).is_some_and(|second| is_durable(&self.frame(second)))
+        let entry_at = self.find(frame.block.raw()).ok_or(Full)?;
+        if self.is_last_covered(entry_at, frame, keeps_of_each_lane)
+            && self.newest_at(entry_at).is_some_and(|second| is_durable(&self.frame(second)))
         {
-            self.insert_for_last(place, frame);
+            self.insert_for_last(entry_at, frame);
             return Ok(());
         }
-        let newest = self.insert_at(place, frame)?;
+        let newest = self.insert_at(entry_at, frame)?;
         self.forget_below(newest, keeps_of_each_lane, is_durable);
         Ok(())
     }
@@ -74,12 +74,12 @@ impl<M: IndexMemory> Index<M> {
     /// Whether a block has two frames, of which the older one is useless when there is this one, if
     /// the newer one is durable. That is mostly so of a block written whole again and again.
     #[inline(always)]
-    fn is_last_covered(&self, place: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
+    fn is_last_covered(&self, entry_at: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
         if !covers(frame.form) {
             return false;
         }
         let node = |id: NodeId| self.node(id.0);
-        let Some(second) = self.newest_at(place).and_then(node) else { return false };
+        let Some(second) = self.newest_at(entry_at).and_then(node) else { return false };
         let Some(last) = second.older().and_then(node) else { return false };
         covers(second.form())
             && second.stamp() <= frame.stamp
@@ -125,10 +125,10 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Notes a frame that may be the last whole one of its block. All of them are to be noted, in
-    /// the order in which they will be taken in; each block takes one place.
+    /// the order in which they will be taken in; each block takes one entry.
     ///
     /// # Errors
-    /// [`Full`]: there are more blocks than places.
+    /// [`Full`]: there are more blocks than entries.
     pub(crate) fn note_cover(&mut self, frame: FrameAt) -> Result<(), Full> {
         let Some(known) = self.newest(frame.block) else {
             return self.insert_awaited(frame);
@@ -144,7 +144,7 @@ impl<M: IndexMemory> Index<M> {
         self.insert_awaited(if stays { FrameAt { stamp, ..noted } } else { frame })
     }
 
-    /// All frames were noted: blocks without a cover keep no place.
+    /// All frames were noted: blocks without a cover keep no entry.
     pub(crate) fn keep_covers(&mut self) {
         self.remove_where(|frame| !covers(frame.form), nothing_ahead);
     }

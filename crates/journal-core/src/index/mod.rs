@@ -36,14 +36,14 @@ pub use table::{RUN_BLOCKS, is_of_run, share_of};
 /// Where an index keeps its entries: for a caller that wants one of them in the caches before it
 /// has the index.
 #[derive(Clone, Copy, Debug)]
-pub struct EntryPlaces {
+pub struct EntryAddresses {
     /// An address.
     first: usize,
     count: usize,
 }
 
-impl EntryPlaces {
-    /// The places of an index's entries, which stay there.
+impl EntryAddresses {
+    /// The addresses of an index's entries, which stay there.
     #[must_use]
     pub fn of(index: &Index<impl IndexMemory>) -> Self {
         let entries = index.memory.entries();
@@ -53,8 +53,8 @@ impl EntryPlaces {
     /// Where a block's entry is looked for first.
     #[inline]
     #[must_use]
-    pub fn place(&self, block: BlockNumber) -> *const u8 {
-        let before = table::first_place(block.raw(), self.count, table::seed_of(self.first))
+    pub fn address_of(&self, block: BlockNumber) -> *const u8 {
+        let before = table::first_entry(block.raw(), self.count, table::seed_of(self.first))
             .wrapping_mul(size_of::<Entry>());
         core::ptr::without_provenance(self.first.wrapping_add(before))
     }
@@ -182,21 +182,21 @@ impl<M: IndexMemory> Index<M> {
         Self { memory, free: NONE, touched: 0, nodes_used: 0, entries_used: 0, changes: 0 }
     }
 
-    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames stay
-    /// in their places.
+    /// Goes on in larger memory, of which all entries are zero, as [`Entry::EMPTY`] is. Frames keep
+    /// their nodes.
     pub fn move_to(&mut self, memory: M) {
         let old = core::mem::replace(&mut self.memory, memory);
         let used = old.nodes().get(..self.touched as usize).unwrap_or_default();
         let nodes = self.memory.nodes_mut();
-        assert!(nodes.len() >= used.len(), "there is a place for each frame");
-        for (place, node) in nodes.iter_mut().zip(used) {
-            *place = *node;
+        assert!(nodes.len() >= used.len(), "there is a node for each frame");
+        for (to, node) in nodes.iter_mut().zip(used) {
+            *to = *node;
         }
         assert!(self.memory.entries().len() >= old.entries().len(), "and for each block");
         for entry in old.entries().iter().filter(|entry| entry.newest != NONE) {
-            let place = self.find(entry.block);
-            if let Some(place) = place.and_then(|at| self.memory.entries_mut().get_mut(at)) {
-                *place = *entry;
+            let entry_at = self.find(entry.block);
+            if let Some(to) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+                *to = *entry;
             }
         }
         self.changes = self.changes.wrapping_add(1);
@@ -212,7 +212,7 @@ impl<M: IndexMemory> Index<M> {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    /// Where the next frame will be kept: in a place that was used before, if there is one.
+    /// Where the next frame will be kept: in a node that was used before, if there is one.
     fn next_free(&self) -> u32 {
         if self.free != NONE || self.touched as usize >= self.memory.nodes().len() {
             return self.free;
@@ -289,7 +289,7 @@ impl<M: IndexMemory> Index<M> {
         self.memory.nodes().len().saturating_sub(self.frames())
     }
 
-    /// Blocks that can still be added. One place stays empty, to end every search.
+    /// Blocks that can still be added. One entry stays empty, to end every search.
     fn entries_free(&self) -> usize {
         self.memory.entries().len().saturating_sub(self.blocks()).saturating_sub(1)
     }
@@ -302,23 +302,23 @@ impl<M: IndexMemory> Index<M> {
         self.memory.nodes_mut().get_mut((id as usize).wrapping_sub(1))
     }
 
-    /// Of the places in the table: it is made of where the table lies, and takes no memory.
+    /// Of the entries of the table: it is made of where the table lies, and takes no memory.
     #[inline(always)]
     fn seed(&self) -> u64 {
         table::seed_of(self.memory.entries().as_ptr().addr())
     }
 
-    /// The place of a block's entry, or the empty one where it would be.
+    /// The number of a block's entry, or of the empty one that it would take.
     #[inline(always)]
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         let (count, seed) = (self.memory.entries().len(), self.seed());
-        let mut place = table::first_place(block, count, seed);
+        let mut entry_at = table::first_entry(block, count, seed);
         for _ in 0..count {
-            let entry = self.memory.entries().get(place)?;
+            let entry = self.memory.entries().get(entry_at)?;
             if entry.newest == NONE || entry.block == block {
-                return Some(place);
+                return Some(entry_at);
             }
-            place = table::next(place, count);
+            entry_at = table::next(entry_at, count);
         }
         None
     }
@@ -329,10 +329,10 @@ impl<M: IndexMemory> Index<M> {
         (entry.newest != NONE).then_some(entry)
     }
 
-    /// The newest frame of the entry in a place.
+    /// The newest frame of the entry with this number.
     #[inline]
-    pub(crate) fn newest_at(&self, place: usize) -> Option<NodeId> {
-        let newest = self.memory.entries().get(place)?.newest;
+    pub(crate) fn newest_at(&self, entry_at: usize) -> Option<NodeId> {
+        let newest = self.memory.entries().get(entry_at)?.newest;
         (newest != NONE).then_some(NodeId(newest))
     }
 
@@ -433,14 +433,14 @@ impl<M: IndexMemory> Index<M> {
         None
     }
 
-    /// Places for frames, used or not.
-    pub(crate) fn places(&self) -> usize {
+    /// Nodes for frames, used or not.
+    pub(crate) fn node_count(&self) -> usize {
         self.memory.nodes().len()
     }
 
-    /// The frame in a place, if there is one.
-    pub(crate) fn at_place(&self, place: usize) -> Option<NodeId> {
-        let id = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
+    /// The frame in the node with this number, counted from 0, if there is one.
+    pub(crate) fn used_node(&self, number: usize) -> Option<NodeId> {
+        let id = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
         let is_used = id <= self.touched && self.node(id).is_some_and(|node| node.stamp != 0);
         is_used.then_some(NodeId(id))
     }
@@ -494,20 +494,20 @@ impl<M: IndexMemory> Index<M> {
     /// [`Full`], with nothing added.
     #[inline(always)]
     pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
-        let place = self.find(frame.block.raw()).ok_or(Full)?;
-        self.insert_at(place, &frame)
+        let entry_at = self.find(frame.block.raw()).ok_or(Full)?;
+        self.insert_at(entry_at, &frame)
     }
 
-    /// Like [`insert_found`](Self::insert_found), where its block's place was found.
+    /// Like [`insert_found`](Self::insert_found), where its block's entry was found.
     #[inline(always)]
-    pub(crate) fn insert_at(&mut self, place: usize, frame: &FrameAt) -> Result<NodeId, Full> {
+    pub(crate) fn insert_at(&mut self, entry_at: usize, frame: &FrameAt) -> Result<NodeId, Full> {
         let free = self.next_free();
-        let newest = self.memory.entries().get(place).ok_or(Full)?.newest;
+        let newest = self.memory.entries().get(entry_at).ok_or(Full)?.newest;
         if free == NONE || (newest == NONE && self.entries_free() == 0) {
             return Err(Full);
         }
         if newest == NONE {
-            let entry = self.memory.entries_mut().get_mut(place).ok_or(Full)?;
+            let entry = self.memory.entries_mut().get_mut(entry_at).ok_or(Full)?;
             *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
             self.entries_used = self.entries_used.saturating_add(1);
         }
@@ -528,7 +528,7 @@ impl<M: IndexMemory> Index<M> {
         }
         match self.node_mut(newer) {
             Some(node) => node.older = free,
-            None => self.note_newest(place, free, older, frame),
+            None => self.note_newest(entry_at, free, older, frame),
         }
         Ok(NodeId(free))
     }
@@ -536,22 +536,22 @@ impl<M: IndexMemory> Index<M> {
     /// Adds a frame above the newest one of an entry, where the one below that, the last, is kept:
     /// as if that were removed first.
     #[inline(always)]
-    pub(crate) fn insert_for_last(&mut self, place: usize, frame: &FrameAt) {
-        let second = self.memory.entries().get(place).map_or(NONE, |entry| entry.newest);
+    pub(crate) fn insert_for_last(&mut self, entry_at: usize, frame: &FrameAt) {
+        let second = self.memory.entries().get(entry_at).map_or(NONE, |entry| entry.newest);
         let Some(node) = self.node_mut(second) else { return };
         let last = core::mem::replace(&mut node.older, NONE);
         node.newer = last;
         if let Some(node) = self.node_mut(last) {
             *node = Node::of(frame, second, NONE);
         }
-        self.note_newest(place, last, second, frame);
+        self.note_newest(entry_at, last, second, frame);
         self.changes = self.changes.wrapping_add(2);
     }
 
     /// Notes the newest frame of an entry, and the one below it.
     #[inline(always)]
-    fn note_newest(&mut self, place: usize, newest: u32, below: u32, frame: &FrameAt) {
-        let Some(entry) = self.memory.entries_mut().get_mut(place) else { return };
+    fn note_newest(&mut self, entry_at: usize, newest: u32, below: u32, frame: &FrameAt) {
+        let Some(entry) = self.memory.entries_mut().get_mut(entry_at) else { return };
         (entry.newest, entry.below, entry.lane) = (newest, below, frame.lane.raw());
         if frame.form != Form::Encoded {
             entry.unreadable = 0;
@@ -578,8 +578,8 @@ impl<M: IndexMemory> Index<M> {
             None => self.set_newest(node.block, node.older, below, lane),
         }
         let free = self.free;
-        if let Some(place) = self.node_mut(id.0) {
-            *place = Node { older: free, ..Node::EMPTY };
+        if let Some(node) = self.node_mut(id.0) {
+            *node = Node { older: free, ..Node::EMPTY };
         }
         self.free = id.0;
         self.nodes_used = self.nodes_used.saturating_sub(1);
@@ -592,29 +592,29 @@ impl<M: IndexMemory> Index<M> {
     }
 
     fn set_newest(&mut self, block: u64, newest: u32, below: u32, lane: u16) {
-        let Some(place) = self.find(block) else { return };
+        let Some(entry_at) = self.find(block) else { return };
         if newest == NONE {
-            self.vacate(place);
-        } else if let Some(entry) = self.memory.entries_mut().get_mut(place) {
+            self.vacate(entry_at);
+        } else if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
             (entry.newest, entry.below, entry.lane) = (newest, below, lane);
         }
     }
 
-    /// Empties a place, and moves up whatever was pushed on by it, so that searches need no
+    /// Empties an entry, and moves up whatever was pushed on by it, so that searches need no
     /// tombstones.
-    fn vacate(&mut self, place: usize) {
+    fn vacate(&mut self, entry_at: usize) {
         let (count, seed) = (self.memory.entries().len(), self.seed());
-        let order = |place| table::order(place, count);
-        let (mut hole, mut at) = (place, place);
+        let order = |at| table::order(at, count);
+        let (mut hole, mut at) = (entry_at, entry_at);
         for _ in 0..count {
             at = table::next(at, count);
             let Some(entry) = self.memory.entries().get(at).copied().filter(|e| e.newest != NONE)
             else {
                 break;
             };
-            // The entry may move to the hole unless its first place lies behind that, cyclically.
+            // The entry may move to the hole unless its first choice lies behind that, cyclically.
             let [first, from, to] =
-                [table::first_place(entry.block, count, seed), hole, at].map(order);
+                [table::first_entry(entry.block, count, seed), hole, at].map(order);
             let stays =
                 if from <= to { first > from && first <= to } else { first > from || first <= to };
             if !stays {
@@ -634,7 +634,7 @@ impl<M: IndexMemory> Index<M> {
     pub(crate) fn set_home(&mut self, block: BlockNumber, stamp: Stamp) {
         let newest = self.newest(block).map_or(Stamp(0), |id| self.frame(id).stamp);
         if let Some(entry) =
-            self.find(block.raw()).and_then(|place| self.memory.entries_mut().get_mut(place))
+            self.find(block.raw()).and_then(|at| self.memory.entries_mut().get_mut(at))
         {
             if entry.newest != NONE {
                 // An append may have gone home since the checkpoint looked. Or an open dropped the
@@ -653,8 +653,8 @@ impl<M: IndexMemory> Index<M> {
         // Not all entries: whose memory was not touched yet is left alone.
         for id in (1..=self.touched).map(NodeId) {
             let newest = self.node(id.0).filter(|node| node.stamp != 0 && node.newer == NONE);
-            let place = newest.and_then(|node| self.find(node.block));
-            let entry = place.and_then(|place| self.memory.entries_mut().get_mut(place));
+            let entry_at = newest.and_then(|node| self.find(node.block));
+            let entry = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at));
             if let Some(entry) = entry {
                 entry.is_suspect = true;
             }
@@ -663,8 +663,8 @@ impl<M: IndexMemory> Index<M> {
 
     /// Notes that a block's home is not suspect any more: this process has written it.
     pub fn make_sure(&mut self, block: BlockNumber) {
-        let place = self.find(block.raw());
-        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+        let entry_at = self.find(block.raw());
+        if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
             entry.is_suspect = false;
         }
     }
@@ -676,8 +676,8 @@ impl<M: IndexMemory> Index<M> {
 
     /// Notes whether the block is about to be written home.
     pub(crate) fn set_leaving(&mut self, block: BlockNumber, is_leaving: bool) {
-        let place = self.find(block.raw());
-        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+        let entry_at = self.find(block.raw());
+        if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
             entry.is_leaving = is_leaving;
             self.changes = self.changes.wrapping_add(1);
         }
@@ -685,8 +685,8 @@ impl<M: IndexMemory> Index<M> {
 
     /// Notes that the block is not written home in this attempt: it cannot be read.
     pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u32) {
-        let place = self.find(block.raw());
-        if let Some(entry) = place.and_then(|place| self.memory.entries_mut().get_mut(place)) {
+        let entry_at = self.find(block.raw());
+        if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
             if entry.newest != NONE {
                 entry.unreadable = attempt;
             }

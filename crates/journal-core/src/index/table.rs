@@ -1,17 +1,17 @@
 //! Where in a table the entry of a block is looked for.
 //!
-//! Guarantees: [`home`] and [`next`] name places of the table, and from any of them on `next` comes
-//! by all of them before it comes back. [`order`] numbers them in the order of `next`.
+//! Guarantees: [`first_entry`] and [`next`] name entries of the table, and from any of them on
+//! `next` comes by all of them before it comes back. [`order`] numbers them in the order of `next`.
 //!
-//! Blocks of a run are side by side, in a group of places, two to a line. So a caller that writes
-//! several of them finds the line of the next one in the caches. Where a place is taken, the search
-//! goes on at the same place of the next group, so two runs of one group do not mix. The block that
-//! comes first in its group differs from run to run. So callers that use every eighth block meet no
-//! more often than others.
+//! Blocks of a run are side by side, in a group of entries, two to a line. So a caller that writes
+//! several of them finds the line of the next one in the caches. Where an entry is taken, the
+//! search goes on at the same entry of the next group, so two runs of one group do not mix. The
+//! block that comes first in its group differs from run to run. So callers that use every eighth
+//! block meet no more often than others.
 
 use crate::units::BlockNumber;
 
-/// Spreads block numbers over the whole range; the upper bits choose a place in a table.
+/// Spreads block numbers over the whole range; the upper bits choose an entry of a table.
 const fn scatter(block: u64) -> u64 {
     block.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -36,34 +36,34 @@ pub fn share_of(block: BlockNumber, count: usize) -> usize {
     usize::try_from(middle & u64::from(u16::MAX)).unwrap_or(0) & count.saturating_sub(1)
 }
 
-/// Places of a group.
+/// Entries of a group.
 const GROUP: usize = RUN_BLOCKS as usize;
 
-/// How many whole groups a table of `places` has. Those behind them come last.
-const fn groups_of(places: usize) -> usize {
-    places / GROUP
+/// How many whole groups a table of `entries` has. Those behind them come last.
+const fn groups_of(entries: usize) -> usize {
+    entries / GROUP
 }
 
-/// A seed for [`home`], made of the address that a table lies at.
+/// A seed for [`first_entry`], made of the address that a table lies at.
 #[inline(always)]
 pub(super) fn seed_of(address: usize) -> u64 {
     // The higher half of the product is the better one.
     scatter(address as u64).rotate_right(u64::BITS / 2)
 }
 
-/// Where a block is looked for first, in a table of `places`.
+/// Where a block is looked for first, in a table of `entries`.
 ///
-/// A medium or a client may choose blocks that all lead to the same few places; then each look-up
+/// A medium or a client may choose blocks that all lead to the same few entries; then each look-up
 /// goes through many of them. The seed is another one in each process, and nobody outside knows it.
 #[inline(always)]
-pub(super) fn first_place(block: u64, places: usize, seed: u64) -> usize {
+pub(super) fn first_entry(block: u64, entries: usize, seed: u64) -> usize {
     let scaled = |hash: u64, count: usize| {
         let scaled = u128::from(hash).wrapping_mul(count as u128).wrapping_shr(64);
         usize::try_from(scaled).unwrap_or(0)
     };
     let run = scatter((block / RUN_BLOCKS) ^ seed);
-    match groups_of(places) {
-        0 => scaled(scatter(block ^ seed), places),
+    match groups_of(entries) {
+        0 => scaled(scatter(block ^ seed), entries),
         groups => {
             // Of other bits than those that choose a group, or one of several tables.
             let turned = block.wrapping_add(run.wrapping_shr(16)) % RUN_BLOCKS;
@@ -72,31 +72,31 @@ pub(super) fn first_place(block: u64, places: usize, seed: u64) -> usize {
     }
 }
 
-/// Where to look behind a place.
+/// Where to look behind an entry.
 #[inline(always)]
-pub(super) fn next(place: usize, places: usize) -> usize {
-    let grouped = groups_of(places).wrapping_mul(GROUP);
-    let beside = place.wrapping_add(1);
-    if place >= grouped {
-        return if beside < places { beside } else { 0 };
+pub(super) fn next(at: usize, entries: usize) -> usize {
+    let grouped = groups_of(entries).wrapping_mul(GROUP);
+    let beside = at.wrapping_add(1);
+    if at >= grouped {
+        return if beside < entries { beside } else { 0 };
     }
-    let below = place.wrapping_add(GROUP);
+    let below = at.wrapping_add(GROUP);
     let into = beside % GROUP;
     match (below < grouped, into) {
         (true, _) => below,
         // Behind the last of the last group there may be more, and behind that is the first.
-        (_, 0) if grouped < places => grouped,
+        (_, 0) if grouped < entries => grouped,
         _ => into,
     }
 }
 
-/// How many places are looked at before this one, from the first on.
-pub(super) fn order(place: usize, places: usize) -> usize {
-    let groups = groups_of(places);
-    if place >= groups.wrapping_mul(GROUP) {
-        return place;
+/// How many entries are looked at before this one, from the first on.
+pub(super) fn order(at: usize, entries: usize) -> usize {
+    let groups = groups_of(entries);
+    if at >= groups.wrapping_mul(GROUP) {
+        return at;
     }
-    (place % GROUP).wrapping_mul(groups).wrapping_add(place / GROUP)
+    (at % GROUP).wrapping_mul(groups).wrapping_add(at / GROUP)
 }
 
 #[cfg(test)]
@@ -107,19 +107,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_comes_once_and_in_its_order() {
+    fn every_entry_comes_once_and_in_its_order() {
         let (most, blocks) = if cfg!(miri) { (20, 20) } else { (100, 1000) };
-        for places in 1..most {
-            let (mut place, mut seen) = (0, vec![false; places]);
-            for number in 0..places {
-                assert_eq!(order(place, places), number, "place {place} of {places}");
-                assert!(!core::mem::replace(&mut seen[place], true), "place {place} of {places}");
-                place = next(place, places);
+        for entries in 1..most {
+            let (mut at, mut seen) = (0, vec![false; entries]);
+            for number in 0..entries {
+                assert_eq!(order(at, entries), number, "entry {at} of {entries}");
+                assert!(!core::mem::replace(&mut seen[at], true), "entry {at} of {entries}");
+                at = next(at, entries);
             }
-            assert_eq!(place, 0, "around {places} places");
-            assert!((0..blocks).all(|block| first_place(block, places, block) < places));
+            assert_eq!(at, 0, "around {entries} entries");
+            assert!((0..blocks).all(|block| first_entry(block, entries, block) < entries));
         }
-        assert!(first_place(u64::MAX, usize::MAX >> 8, 7) < usize::MAX >> 8);
+        assert!(first_entry(u64::MAX, usize::MAX >> 8, 7) < usize::MAX >> 8);
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for run in 0..if cfg!(miri) { 5 } else { 100 } {
             let first = run * RUN_BLOCKS;
             let mut homes: vec::Vec<_> =
-                (first..first + RUN_BLOCKS).map(|b| first_place(b, 300, 99)).collect();
+                (first..first + RUN_BLOCKS).map(|b| first_entry(b, 300, 99)).collect();
             homes.sort_unstable();
             let group = homes[0] / GROUP * GROUP;
             assert_eq!(homes, (group..group + GROUP).collect::<vec::Vec<_>>());
@@ -138,18 +138,18 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "a count of many steps")]
     fn searches_are_short_whatever_blocks_there_are() {
-        const PLACES: usize = 1366;
+        const ENTRIES: usize = 1366;
         let used = [1024, 512];
         for (count, most) in used.into_iter().zip([3.0, 1.4]) {
             let seeds = [0, seed_of(0x7F12_3456_7000)];
             let steps = [1, 2, 7, 8, 16, 64, 1000, 4096];
             for (step, seed) in steps.into_iter().flat_map(|step| seeds.map(|seed| (step, seed))) {
-                let mut table = vec![false; PLACES];
+                let mut table = vec![false; ENTRIES];
                 let mut looked = 0;
                 for block in (0..).step_by(step).take(count) {
-                    let mut place = first_place(block, PLACES, seed);
-                    while core::mem::replace(&mut table[place], true) {
-                        place = next(place, PLACES);
+                    let mut at = first_entry(block, ENTRIES, seed);
+                    while core::mem::replace(&mut table[at], true) {
+                        at = next(at, ENTRIES);
                         looked += 1;
                     }
                     looked += 1;
@@ -164,13 +164,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "a count of many steps")]
     fn blocks_chosen_to_meet_do_not_meet_under_another_seed() {
-        const PLACES: usize = 1 << 16;
+        const ENTRIES: usize = 1 << 16;
         let runs = (0..1_u64 << 20).filter(|run| scatter(*run) >> 60 == 0);
         let blocks: vec::Vec<u64> = runs.map(|run| run * RUN_BLOCKS).take(4096).collect();
         let sixteenths = |seed: u64| {
             let mut counts = [0_usize; 16];
             for block in &blocks {
-                counts[first_place(*block, PLACES, seed) / (PLACES / 16)] += 1;
+                counts[first_entry(*block, ENTRIES, seed) / (ENTRIES / 16)] += 1;
             }
             counts
         };

@@ -67,8 +67,8 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
         match *step {
             Step::Insert(_, stamp) if model.values().flatten().any(|known| *known == stamp) => {}
             Step::Insert(block, stamp) => {
-                let has_place = model.contains_key(&block) || model.len() < blocks_max;
-                let fits = frames < frames_max && has_place;
+                let has_entry = model.contains_key(&block) || model.len() < blocks_max;
+                let fits = frames < frames_max && has_entry;
                 prop_assert_eq!(index.insert(frame(apart * block, stamp)).is_ok(), fits);
                 if fits {
                     let chain = model.entry(block).or_default();
@@ -102,7 +102,7 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
         }
         let mut expected: Vec<u64> = model.values().flatten().copied().collect();
         expected.sort_unstable();
-        let ids = (0..index.places()).filter_map(|place| index.at_place(place));
+        let ids = (0..index.node_count()).filter_map(|number| index.used_node(number));
         for ids in [index.all().collect::<Vec<_>>(), ids.collect()] {
             let mut found: Vec<_> = ids.iter().map(|id| index.frame(*id).stamp.raw()).collect();
             found.sort_unstable();
@@ -158,7 +158,7 @@ fn an_entry_is_where_it_is_said_to_be() {
     let mut entries = vec![Entry::EMPTY; 64];
     let mut nodes = vec![Node::EMPTY; 8];
     let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
-    let places = EntryPlaces::of(&index);
+    let addresses = EntryAddresses::of(&index);
     // Eight groups: those of some meet.
     let blocks = (0..8).map(|number| number * (RUN_BLOCKS + 1));
     for block in blocks.clone() {
@@ -166,9 +166,9 @@ fn an_entry_is_where_it_is_said_to_be() {
     }
     let at_home = |block: &u64| {
         let entry = index.entry(BlockNumber(*block)).expect("it was inserted");
-        core::ptr::from_ref(entry).cast() == places.place(BlockNumber(*block))
+        core::ptr::from_ref(entry).cast() == addresses.address_of(BlockNumber(*block))
     };
-    // All but those that found another block in their place.
+    // All but those that found another block in their entry.
     assert!(blocks.filter(at_home).count() > 4);
 }
 
@@ -188,7 +188,7 @@ fn what_is_written_over_an_append_without_a_frame_is_home() {
     assert!(index.is_home(older));
 }
 
-/// In the middle of use: with free places, and blocks whose searches lead past others.
+/// In the middle of use: with free entries, and blocks whose searches lead past others.
 #[test]
 fn what_moves_to_larger_memory_is_found_there() {
     let mut few = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 8]);

@@ -335,7 +335,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
 
     /// Drops what names torn slots, and finds out which version holds which slot.
     fn resolve(&mut self, indexes: &mut impl Indexes) -> Result<(), OpenError> {
-        if self.geometry.lane_places() == 0 {
+        if self.geometry.lane_slots_and_log() == 0 {
             return Ok(());
         }
         let Self { lanes, states, geometry, scanned, kernels, identity, .. } = self;
@@ -498,7 +498,7 @@ fn place_lanes<P: PmemSplit, H: Hook + Clone>(
         let (slots, behind) = data.split_at(Offset(geometry.slots_bytes()))?;
         data = behind;
         let number = LaneNumber(number);
-        let slots = (geometry.lane_places() > 0).then(|| {
+        let slots = (geometry.lane_slots_and_log() > 0).then(|| {
             let entries = Ordered::with_hook(lane_entries, hook.clone());
             Slots::new(entries, Ordered::with_hook(slots, hook.clone()), number, geometry)
         });

@@ -47,7 +47,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         indexes: &mut impl Indexes,
         superblock: &Superblock,
     ) -> Result<(), OpenError> {
-        let indexed = match self.geometry.lane_places() {
+        let indexed = match self.geometry.lane_slots_and_log() {
             0 => self.build_twice(indexes, superblock),
             _ => self.index_all(indexes, superblock, Pass::Grows),
         };
@@ -120,7 +120,7 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
     /// How many entries each lane has; they are listed.
     fn list_entries(&mut self, device_blocks: u64) -> Result<Entries, OpenError> {
         let mut entries = [(0, 0); LANES_MAX as usize];
-        if self.geometry.lane_places() == 0 {
+        if self.geometry.lane_slots_and_log() == 0 {
             return Ok(entries);
         }
         let (kernels, seeds) = (self.kernels, self.identity.seeds);
@@ -195,13 +195,13 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let lane = self.lanes.get(number).and_then(|lane| lane.0.as_ref());
         let Some(lane) = lane else { return Ok(u64::MAX) };
         // A copy is made of the newest, so that nothing lies above it yet. One that is not was
-        // forged, and looking for its place could take a pass over the chain for each of them.
-        let (has_places, of_each_lane) =
-            (self.geometry.lane_places() > 0, self.keeps(Rule::OneOfEachLane));
+        // forged, and looking for where it goes could take a pass over the chain for each of them.
+        let (has_slots_or_log, of_each_lane) =
+            (self.geometry.lane_slots_and_log() > 0, self.keeps(Rule::OneOfEachLane));
         let grows = pass.grows() && self.keeps(Rule::IndexGrows);
         // What counts is durable by the time that the journal is open.
         let insert = |index: &mut Index<_>, frame: FrameAt| {
-            if has_places {
+            if has_slots_or_log {
                 return index.insert_found(frame).map(drop);
             }
             index.insert_over(&frame, of_each_lane, |_| true)

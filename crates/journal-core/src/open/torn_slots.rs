@@ -51,7 +51,7 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
     }
 
     fn of_lane(&mut self, lane: LaneNumber) -> Option<(&mut Slots<P, H>, &mut [SlotState])> {
-        let each = usize::try_from(self.geometry.lane_places()).unwrap_or(usize::MAX);
+        let each = usize::try_from(self.geometry.lane_slots_and_log()).unwrap_or(usize::MAX);
         let start = each.saturating_mul(lane.raw().into());
         let states = self.states.get_mut(start..start.saturating_add(each))?;
         let lane = self.lanes.get_mut(usize::from(lane.raw()))?;
@@ -230,8 +230,8 @@ impl<P: Pmem, H: Hook> AllSlots<'_, P, H> {
             }
         });
         indexes.each(|index| {
-            for place in 0..index.places() {
-                let Some(id) = index.at_place(place) else { continue };
+            for number in 0..index.node_count() {
+                let Some(id) = index.used_node(number) else { continue };
                 self.mark(index, id);
             }
         });

@@ -500,11 +500,11 @@ pub trait Hook {
         self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
     }
 
-    /// [`write`](Self::write) comes by here with a piece that is the whole.
-    ///
     /// At a [`SiteKind::Write`](crate::order::site::SiteKind::Write) site, for a piece of
-    /// `whole_bytes` that go out before one fence: a short piece goes the way of the whole. Storing
-    /// it would first read its lines from the medium, behind everything that is on its way there.
+    /// `whole_bytes` that go out before one fence. A short piece goes the way of the whole, because
+    /// storing it would first read its lines from the medium.
+    ///
+    /// [`write`](Self::write) calls this with a piece that is the whole.
     #[inline]
     fn write_piece<P: Pmem>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Named places at which something persists.
+//! Named sites: where a program takes part in the order of persistence.
 
 /// What a site does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,8 +19,8 @@ pub enum SiteKind {
     DiskSync,
 }
 
-/// One place in a program that takes part in the order of persistence. Declared by [`sites!`],
-/// so that a place which no test reaches can be found.
+/// One site: a line of a program that takes part in the order of persistence. Declared by
+/// [`sites!`], so that a site which no test reaches can be found.
 ///
 /// [`sites!`]: crate::sites
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -18,7 +18,7 @@ use crate::commit::error::CommitError;
 use crate::commit::one_operation::{Alone, Sole};
 use crate::commit::operation::Operation;
 use crate::commit::patches::PiecesOf;
-use crate::commit::prepared::{Content, Places, Prepared, Scratch, Versions as _};
+use crate::commit::prepared::{Content, Decided, Prepared, Scratch, Versions as _};
 use crate::common::Common;
 use crate::format::geometry::Geometry;
 use crate::home::content::ContentView;
@@ -37,7 +37,7 @@ use crate::ports::policy::Policy;
 use crate::reclaim::unreadable::segment_to_clean;
 use crate::scan::reader::IndexError;
 use crate::scan::verdict::Recovery;
-use crate::space::lane::{Ends, FreePlaces, Goes, InLane, Lane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 use crate::units::{BlockNumber, LINE_BYTES, LaneNumber, Sequence, Stamp};
 
 /// When a commit is to be durable.
@@ -78,7 +78,7 @@ pub struct Journal<'m, L, M: Machine> {
     pub(crate) front: &'m mut [u8],
     pub(crate) encoded: &'m mut [u8],
     pub(crate) blocks: &'m mut [u8],
-    pub(crate) places: Places,
+    pub(crate) decided: Decided,
     pub(crate) recovery: Recovery,
     pub(crate) failed: bool,
 }
@@ -99,7 +99,7 @@ macro_rules! scratch {
         Scratch {
             front: &mut *$journal.front,
             encoded: &mut *$journal.encoded,
-            places: &mut $journal.places,
+            decided: &mut $journal.decided,
             logged: &mut *$journal.batch,
         }
     };
@@ -218,7 +218,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
                 return self.commit_pieces(lane, overwritten, &content, &prepared, pace);
             }
         }
-        let free = FreePlaces { goes, ..self.lane(lane).free_places() };
+        let free = FreeRoom { goes, ..self.lane(lane).free_room() };
         let mut versions = versions!(self, lane);
         let mut scratch = scratch!(self);
         let mut prepared =
@@ -227,7 +227,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         for goes in [Goes::DataToLog, goes] {
             let is_full = prepared.bytes > self.lane(lane).free_bytes();
             if is_full && self.common.policy.bypasses_when_full() {
-                let free = FreePlaces { goes, ..free };
+                let free = FreeRoom { goes, ..free };
                 let (mut versions, mut scratch) = (versions!(self, lane), scratch!(self));
                 prepared =
                     self.common.prepare(operations, &names, &mut scratch, free, &mut versions)?;
@@ -260,8 +260,8 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.recording(lane, overwritten, pace, |journal, open| {
             let InLane { lane: at, .. } = journal.lanes.in_lane(lane);
             let frame = sole.store(&journal.common, at, open, journal.front, journal.encoded);
-            let told = versions!(journal, lane).tell(frame);
-            assert!(told.is_ok(), "room for the frame was seen to");
+            let taken_in = versions!(journal, lane).take_in(frame);
+            assert!(taken_in.is_ok(), "room for the frame was seen to");
         })
     }
 
@@ -353,7 +353,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// What the index says of a block's newest frame, of which it begins to bring the rest.
     #[inline(always)]
     fn lead(&self, block: BlockNumber) -> Option<Lead> {
-        self.common.prefetch_place(&self.index);
+        self.common.prefetch_next_node(&self.index);
         let lead = self.index.lead(block)?;
         self.common.prefetch_lead(&self.index, &lead);
         Some(lead)
@@ -397,7 +397,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             let content = Content { operations, names, prepared, ends: Ends::Record };
             let (common, lanes) = (&journal.common, &mut journal.lanes);
             let (home, scratch) = (&mut journal.home, &mut scratch);
-            home.give_up(common, lanes, lane, &content, scratch, &mut versions)?;
+            home.discard_before_append(common, lanes, lane, &content, scratch, &mut versions)?;
             let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
             let written = home.write_ahead(common, &content, scratch, &mut versions, take);
             written.map(drop).map_err(JournalError::Device)

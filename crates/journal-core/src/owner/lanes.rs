@@ -63,8 +63,8 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, frame: FrameAt) -> Result<(), Full> {
-        if self.geometry.lane_places() > 0 {
+    fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
+        if self.geometry.lane_slots_and_log() > 0 {
             return self.index.insert(frame).map(drop);
         }
         let (is_durable, [.., of_each_lane]) = (self.is_durable(), self.keeps);

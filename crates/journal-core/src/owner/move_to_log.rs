@@ -1,5 +1,5 @@
 //! Moving blocks into the disk-side log. What is logged of a block as changes becomes whole there,
-//! in a new place, and the rings need not keep it any more. What was below stays as it is until
+//! in a new block, and the rings need not keep it any more. What was below stays as it is until
 //! nothing needs it; nothing is written home.
 //!
 //! It is a transaction like any other, of content that is committed already. A reader of the block
@@ -29,7 +29,7 @@ struct Picked {
 }
 
 impl<L: Policy, M: Machine> Journal<'_, L, M> {
-    /// Moves blocks of which changes are logged to new places in a lane's disk-side log. It takes
+    /// Moves blocks of which changes are logged to new blocks in a lane's disk-side log. It takes
     /// those that were changed longest ago first, up to 16 of them, with one write, one sync and
     /// one fence. Returns how many it moved. A [fold](Self::fold) then lets the rings forget the
     /// changes.

@@ -1,6 +1,6 @@
 //! Opening the journal of one owner.
 
-use crate::commit::prepared::Places;
+use crate::commit::prepared::Decided;
 use crate::index::{Index, LentMemory};
 use crate::open::found::{Found, OpenMemory, Opened};
 use crate::order::ordered::Hook;
@@ -62,7 +62,7 @@ where
             front,
             encoded,
             blocks: memory.blocks,
-            places: Places::EMPTY,
+            decided: Decided::EMPTY,
             recovery,
             failed: false,
         })

@@ -19,7 +19,7 @@ use crate::order::rule::Rule;
 use crate::owner::journal::{Committed, Journal, scratch};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
-use crate::space::lane::{Ends, FreePlaces, InLane, Names, OpenRecord};
+use crate::space::lane::{Ends, FreeRoom, InLane, Names, OpenRecord};
 use crate::space::part::{Encoded, NoImages, Part, PartStore};
 use crate::units::{LaneNumber, Stamp};
 
@@ -83,7 +83,7 @@ impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
             operations,
             &names,
             &mut scratch!(journal),
-            FreePlaces::default(),
+            FreeRoom::default(),
             &mut NoVersions,
         ) {
             Err(CommitError::Unchanged) => return Ok(()),

@@ -339,7 +339,8 @@ impl Pacing {
     }
 }
 
-/// A journaling policy: two pure functions and a few choices.
+/// A journaling policy: its number, `place` and `apply`. Everything else has a default. All but
+/// `set_batches` are pure.
 pub trait Policy {
     /// Its number in the superblock.
     fn id(&self) -> PolicyId;

@@ -33,8 +33,8 @@ use crate::ports::policy::Policy;
 use crate::space::slots::Folded;
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
-/// Places of the indexes that one step looks at for superseded versions.
-const PLACES: usize = 1 << 12;
+/// Nodes of the indexes that one step looks at for superseded versions.
+const NODES_EACH: usize = 1 << 12;
 
 /// Which versions are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,30 +104,30 @@ trait Candidates: Copy {
     ) -> usize;
 }
 
-/// Places of all indexes, before the `stop`-th.
+/// Nodes of all indexes, before the `stop`-th.
 #[derive(Clone, Copy, Debug)]
-struct InPlaces {
+struct InNodes {
     next: usize,
     stop: usize,
 }
 
-impl InPlaces {
+impl InNodes {
     const ALL: Self = Self { next: 0, stop: usize::MAX };
 }
 
-impl Candidates for InPlaces {
+impl Candidates for InNodes {
     fn fill<I: Indexes>(
         &mut self,
         indexes: &mut I,
         batch: &mut [Batched],
         is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
     ) -> usize {
-        let (mut count, mut place, mut next) = (0_usize, 0_usize, self.next);
+        let (mut count, mut before, mut next) = (0_usize, 0_usize, self.next);
         indexes.each(|index| {
-            let end = place.saturating_add(index.places());
+            let end = before.saturating_add(index.node_count());
             while next < end {
                 let Some(free) = batch.get_mut(count).filter(|_| next < self.stop) else { return };
-                let id = index.at_place(next.saturating_sub(place));
+                let id = index.used_node(next.saturating_sub(before));
                 let picked = id.filter(|id| is_one(index, *id));
                 if let Some(picked) = picked.and_then(|id| Batched::of_slot(index, id)) {
                     *free = picked;
@@ -135,7 +135,7 @@ impl Candidates for InPlaces {
                 }
                 next = next.saturating_add(1);
             }
-            place = end;
+            before = end;
         });
         self.next = next;
         count
@@ -207,7 +207,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let fenced = self.fence_all(common, lanes, true)?;
-        let all = (&fenced.bounds, InPlaces::ALL);
+        let all = (&fenced.bounds, InNodes::ALL);
         self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
         let mut passed = CheckpointReport::default();
         let cut = self.cut(indexes, &fenced.bounds);
@@ -293,7 +293,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<FoldReport, JournalError> {
         let mut report = FoldReport::default();
         let fenced = self.fence_all(common, lanes, true)?;
-        let (which, all) = (Which::Superseded, (&fenced.bounds, InPlaces::ALL));
+        let (which, all) = (Which::Superseded, (&fenced.bounds, InNodes::ALL));
         self.give_back(common, lanes, indexes, all, scratch.batch, which, &mut report)?;
         Ok(report)
     }
@@ -308,7 +308,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let all = (&fenced.bounds, InPlaces::ALL);
+        let all = (&fenced.bounds, InNodes::ALL);
         self.void(common, lanes, indexes, all, scratch.batch, report)
     }
 
@@ -417,9 +417,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         cut: &Bounds,
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
-        let mut places = InPlaces::ALL;
+        let mut nodes = InNodes::ALL;
         loop {
-            let count = places.fill(indexes, scratch.batch, |i, id| leaves_slot(i, id, cut));
+            let count = nodes.fill(indexes, scratch.batch, |i, id| leaves_slot(i, id, cut));
             if count == 0 {
                 return Ok(());
             }
@@ -482,24 +482,24 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.void(common, lanes, indexes, those, batch, report)
     }
 
-    /// Like [`collect_garbage`](Self::collect_garbage), in [`PLACES`] places of the indexes, from
-    /// `place` on. Says where to go on.
+    /// Like [`collect_garbage`](Self::collect_garbage), in [`NODES_EACH`] nodes of the indexes,
+    /// from `next_node` on. Says where to go on.
     pub(crate) fn collect_some_garbage<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
-        (bounds, place): (&Bounds, &mut usize),
+        (bounds, next_node): (&Bounds, &mut usize),
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let (which, stop) = (Which::Superseded, place.saturating_add(PLACES));
-        let mut places = InPlaces { next: *place, stop };
+        let (which, stop) = (Which::Superseded, next_node.saturating_add(NODES_EACH));
+        let mut nodes = InNodes { next: *next_node, stop };
         let keeps = |rule| self.keeps(rule);
         let takes = |index: &Index<_>, id| which.takes(index, id, bounds, keeps);
-        let count = places.fill(indexes, batch, takes);
-        let next = places.next;
-        *place = if count < batch.len() && next < stop { 0 } else { next };
+        let count = nodes.fill(indexes, batch, takes);
+        let next = nodes.next;
+        *next_node = if count < batch.len() && next < stop { 0 } else { next };
         let some = batch.get(..count).unwrap_or_default();
         self.give_some_back(common, lanes, indexes, some, which, report)
     }

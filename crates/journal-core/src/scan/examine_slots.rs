@@ -129,9 +129,9 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
         lane: LaneNumber,
         mut each: impl FnMut(SlotNumber, bool, SlotSight),
     ) -> Result<(), MediumError> {
-        let places = self.geometry.lane_places();
-        let first = places.saturating_mul(lane.raw().into());
-        for at in 0..places {
+        let count = self.geometry.lane_slots_and_log();
+        let first = count.saturating_mul(lane.raw().into());
+        for at in 0..count {
             let number = u32::try_from(first.saturating_add(at)).unwrap_or(u32::MAX);
             let (slot, is_logged) = (SlotNumber(number), at >= self.geometry.lane_slots.into());
             let sight = match self.of_slot(lane, slot, at, is_logged) {
@@ -151,9 +151,9 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
         is_logged: bool,
     ) -> Result<SlotSight, MediumError> {
         let mut entry = SlotEntry::new_zeroed();
-        let place = at.saturating_mul(ENTRY_BYTES as u64);
-        let place = self.geometry.slot_entries_of(lane).raw().saturating_add(place);
-        self.whole.read_into(Offset(place), entry.as_mut_bytes())?;
+        let before = at.saturating_mul(ENTRY_BYTES as u64);
+        let start = self.geometry.slot_entries_of(lane).raw().saturating_add(before);
+        self.whole.read_into(Offset(start), entry.as_mut_bytes())?;
         let entry = match entry.found(self.kernels, self.seeds.entry(slot)) {
             FoundEntry::Void => return Ok(SlotSight::Void),
             FoundEntry::Torn => return Ok(SlotSight::Torn),
@@ -165,9 +165,9 @@ impl<S: Source, K: Kernels> Sights<'_, S, K> {
         let (block, stamp) = (BlockNumber(entry.block.get()), Stamp(entry.stamp.get()));
         let is_as_said = is_logged || {
             let bytes = self.geometry.block_size.bytes();
-            let place = at.saturating_mul(bytes as u64);
-            let place = self.geometry.slots_of(lane).raw().saturating_add(place);
-            let content = self.whole.bytes(Offset(place), bytes)?;
+            let before = at.saturating_mul(bytes as u64);
+            let start = self.geometry.slots_of(lane).raw().saturating_add(before);
+            let content = self.whole.bytes(Offset(start), bytes)?;
             self.kernels.crc64(self.seeds.content(slot), content) == entry.content.get()
         };
         Ok(match is_as_said {

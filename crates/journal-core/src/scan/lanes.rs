@@ -133,7 +133,7 @@ pub(crate) fn scan(
         let scratch = &mut *scratch;
         let mut reader =
             Reader { ring: &ring, lane, geometry, identity, kernels, scratch, all: None, lap: 0 };
-        scanned.walk(&mut reader, tail_word, device_blocks)?;
+        scanned.walk_lane(&mut reader, tail_word, device_blocks)?;
     }
     Ok(scanned)
 }
@@ -171,7 +171,7 @@ impl Scanned {
     }
 
     /// Walks a lane, up to its tail word if it has one.
-    pub(crate) fn walk(
+    pub(crate) fn walk_lane(
         &mut self,
         reader: &mut Reader<'_, impl Source, impl Kernels>,
         tail_word: Option<u64>,

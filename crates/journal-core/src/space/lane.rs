@@ -177,9 +177,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Free slots and log blocks of this lane.
     #[must_use]
-    pub fn free_places(&self) -> FreePlaces {
+    pub fn free_room(&self) -> FreeRoom {
         let (slots, log_blocks) = (self.free_slots(), self.free_log_blocks());
-        FreePlaces { slots, log_blocks, goes: Goes::ByPolicy }
+        FreeRoom { slots, log_blocks, goes: Goes::ByPolicy }
     }
 
     /// Copies what one of its slots holds.
@@ -523,7 +523,7 @@ pub enum Goes {
 
 /// Free slots and log blocks of a lane, as a transaction finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FreePlaces {
+pub struct FreeRoom {
     /// Slots of its lane.
     pub slots: u32,
     /// Blocks of its lane in the disk-side log.

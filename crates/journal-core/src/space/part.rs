@@ -247,7 +247,7 @@ pub(crate) struct PartStore<'a> {
     pub(crate) geometry: &'a Geometry,
     /// Memory in which its front is made.
     pub(crate) front: &'a mut [u8],
-    /// Whether its frames are told of before it is stored.
+    /// Whether its frames are taken in before it is stored.
     pub(crate) is_early: bool,
 }
 
@@ -277,12 +277,12 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     }
 
     /// Stores a part behind the tail: its images, then its front with the check over all of it; and
-    /// tells of its frames.
+    /// calls `take_in` with its frames.
     ///
     /// The first image goes out before anything else is done: all of the rest is computed while it
-    /// is on its way. So each frame is told of behind its image. Where there are no images, all
-    /// frames are told of behind the front. Frames that are to be told of early are an exception to
-    /// both.
+    /// is on its way. So each frame is taken in behind its image. Where there are no images, all
+    /// frames are taken in behind the front. Frames that are to be taken in early are an exception
+    /// to both.
     #[inline]
     pub(crate) fn store_part<I: Images + ?Sized>(
         &mut self,
@@ -290,7 +290,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
         kernels: &impl Kernels,
         store: PartStore<'_>,
-        mut tell: impl FnMut(FrameAt),
+        mut take_in: impl FnMut(FrameAt),
     ) {
         let PartStore { geometry, front, is_early } = store;
         let extent = &self.size_part(open, part, geometry);
@@ -299,7 +299,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         let (end, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
         let has_images = image_count > 0;
         if is_early {
-            self.each_frame(open, part, first, &mut tell);
+            self.each_frame(open, part, first, &mut take_in);
         }
         let (mut next, mut check, mut at) = (first, open.check, part.names_end());
         for frame in frames.clone() {
@@ -310,14 +310,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             at = frame.put(front, at);
             let frame = self.next_frame(open, encoded, frame, &mut next);
             if has_images && !is_early {
-                tell(frame);
+                take_in(frame);
             }
         }
         let (name_count, note, names) = (names.count(), names.note(), names.each());
         let lists = Lists { frame_count, name_count, names, note, last, end, lent };
         self.store_front(open, extent, lists, check, kernels, front);
         if !has_images && !is_early {
-            self.each_frame(open, part, first, &mut tell);
+            self.each_frame(open, part, first, &mut take_in);
         }
     }
 
@@ -375,7 +375,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
         end = lent.copy_to(front, end);
         front.get_mut(end..).unwrap_or_default().fill(0);
-        // C8
+        // All lines but the last go out before the check is computed, which is in the last (C8).
         let is_ahead = open.pace == Pace::AtOnce && front.len() >= AHEAD_FROM_BYTES;
         let ahead = if is_ahead { front.len().saturating_sub(LINE_BYTES) } else { 0 };
         if is_ahead {

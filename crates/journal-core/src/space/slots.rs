@@ -1,4 +1,4 @@
-//! Slots: block-sized places beside the rings, where versions of blocks are kept and rewritten.
+//! Slots: room for a block each, beside the rings, where versions of blocks are kept and rewritten.
 //!
 //! Each lane has slots of its own, which only its writer writes. A frame in the ring says which
 //! slot holds a block's new content, and the content's check; one fence makes both durable. So that
@@ -93,7 +93,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         Self {
             entries,
             data,
-            first: u32::try_from(geometry.lane_places().saturating_mul(lane.raw().into()))
+            first: u32::try_from(geometry.lane_slots_and_log().saturating_mul(lane.raw().into()))
                 .unwrap_or(NONE),
             count: geometry.lane_slots,
             block_bytes: geometry.block_size.bytes(),

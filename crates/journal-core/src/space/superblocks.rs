@@ -48,8 +48,9 @@ crate::sites! {
     }
 }
 
-/// No counter gets here: those of the superblock are at most one above those of the records.
-const COUNTER_END: u64 = 2 * crate::format::record::COUNTER_END;
+/// No counter of a superblock gets here. It is twice the end of the records' counters, because a
+/// counter here may be one above the highest of theirs, and so equal to that end.
+const SUPERBLOCK_COUNTER_END: u64 = 2 * crate::format::record::COUNTER_END;
 
 /// The incompatible features of a geometry.
 const fn features(geometry: &Geometry) -> u64 {
@@ -269,7 +270,7 @@ impl Superblock {
             .marks()
             .iter()
             .flat_map(|mark| [mark.head, mark.head_sequence, mark.epoch_first, mark.durable_to]);
-        let in_range = |counter: U64| counter.get() < COUNTER_END;
+        let in_range = |counter: U64| counter.get() < SUPERBLOCK_COUNTER_END;
         let starts = |mark: &LaneMark| {
             mark.head.get().checked_rem(LINE_BYTES as u64) == Some(0)
                 && mark.head_sequence.get() > 0

@@ -44,7 +44,7 @@ impl Failing {
             DISK_FULL => device(28),
             DISK_FAILS => device(5),
             DISK_TAKES_NO_WRITES => device(30),
-            BLOCK_IS_ROTTEN => Some(Error::RottenLog { block, place: block }),
+            BLOCK_IS_ROTTEN => Some(Error::RottenLog { block, lies_at: block }),
             CONFLICT => Some(Error::Conflict { block }),
             _ => None,
         }

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use block_journal::{BlockJournal, Config, Mode, Partition, Placement};
+use block_journal::{BlockJournal, Config, JournalDevice, Mode, Partition};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Offset, Pmem as _, PmemRead as _,
 };
@@ -146,7 +146,7 @@ pub fn on_same_disk(
         Partition::new(disk.clone(), BlockNumber(first), count).ok_or("no such blocks on the disk")
     };
     let (mut ring, home) = (part(homes, ring + 2)?, part(0, homes)?);
-    let config = Config::new(mode).placement(Placement::SameDevice);
+    let config = Config::new(mode).journal_device(JournalDevice::SameDevice);
     BlockJournal::format(&mut ring, &home, config)?;
     Ok(BlockJournal::open(ring, home, config)?.0)
 }

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use block_journal::{BlockJournal, Config, Mode, Partition, Placement, PmemDisk, Transaction};
+use block_journal::{BlockJournal, Config, JournalDevice, Mode, Partition, PmemDisk, Transaction};
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, PmemShare as _};
 use nvm_journal::{Hint, Options, Region};
 use pmem_sys::Reader;
@@ -156,11 +156,11 @@ impl Store {
         };
         let home = Partition::new(home, BlockNumber(0), disk.block_count());
         let home = home.ok_or("no such blocks on the disk")?;
-        let placement = match ring {
-            Ring::SameDisk => Placement::SameDevice,
-            _ => Placement::OwnDevice,
+        let journal_device = match ring {
+            Ring::SameDisk => JournalDevice::SameDevice,
+            _ => JournalDevice::OwnDevice,
         };
-        let config = Config::new(mode).placement(placement);
+        let config = Config::new(mode).journal_device(journal_device);
         BlockJournal::format(&mut device, &home, config)?;
         let (journal, _) = BlockJournal::open(device, home, config)?;
         let running = journal.begin();

@@ -127,7 +127,7 @@ fn foretells(examined: &Result<Examination, OpenError>, outcome: &Outcome) -> Re
 /// geometry may be another than that of the journal it once was.
 fn is_of_slots(error: &OpenError, examination: &Examination) -> bool {
     let geometry = &examination.geometry;
-    let has_slots = geometry.lane_places() > 0;
+    let has_slots = geometry.lane_slots_and_log() > 0;
     match error {
         OpenError::RottenSlot { .. } | OpenError::RottenEntry { .. } => true,
         // By an entry's stamp.
