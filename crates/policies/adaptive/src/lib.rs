@@ -370,6 +370,9 @@ impl<K: Kernels> Adaptive<K> {
             if time_of(coder, model::hoped_for(coder, shortest)) >= time {
                 continue;
             }
+            if coder == Form::Xor && deltas::xor_is_random(images) {
+                continue;
+            }
             // Bits are counted only where the XOR is tried.
             let coder = if coder == Form::Xor { self.xor_of(images) } else { coder };
             let is_shorter = if is_put {

@@ -87,6 +87,36 @@ pub fn is_hopeless(old: &[u8], new: &[u8], bounds: core::ops::RangeInclusive<u8>
     seen == SAMPLED_WORDS && is_inside
 }
 
+/// Bytes of a sample that says whether a coder finds anything to save.
+const SAMPLED_BYTES: usize = 64;
+
+/// Whether the XOR of two images looks random where they differ, so that no coder makes it shorter.
+/// A sample of the runs that differ says so: random bytes are hardly ever the same.
+#[must_use]
+pub fn xor_is_random(images: &Images<'_>) -> bool {
+    let bytes = images.changed.runs().flat_map(|run| {
+        let start = run.at as usize;
+        let range = start..start.saturating_add(run.len as usize);
+        let old = images.old.get(range.clone()).unwrap_or_default();
+        let new = images.new.get(range).unwrap_or_default();
+        old.iter().zip(new).map(|(old, new)| old ^ new)
+    });
+    let lengths = images.changed.runs().map(|run| run.len as usize);
+    let all = lengths.fold(0, usize::saturating_add);
+    let step = (all / SAMPLED_BYTES).max(1);
+    let (mut seen, mut sampled) = ([0_u64; 4], 0_u32);
+    for byte in bytes.step_by(step).take(SAMPLED_BYTES) {
+        let [word, bit] = [usize::from(byte / 64), usize::from(byte % 64)];
+        if let Some(word) = seen.get_mut(word) {
+            *word |= 1 << bit;
+        }
+        sampled = sampled.saturating_add(1);
+    }
+    let kinds: u32 = seen.iter().map(|word| word.count_ones()).sum();
+    // Of 64 random bytes, 57 differ from all others on average.
+    sampled as usize == SAMPLED_BYTES && kinds >= sampled / 4 * 3
+}
+
 /// Payloads that are not worth the search for a shorter one.
 pub const SHORT_BYTES: usize = 16;
 
@@ -388,6 +418,25 @@ mod tests {
         with_images(&old, &new, |images| {
             assert!(!put_if_shorter(Form::Moves, images, &mut out), "there is nothing");
         });
+    }
+
+    #[test]
+    fn a_sample_says_where_no_coder_saves_anything() {
+        let old = samples::noise(1, 4096);
+        let is_random = |new: &[u8]| with_images(&old, new, xor_is_random);
+        let mut new = old.clone();
+        new[1000..1410].copy_from_slice(&samples::noise(2, 410));
+        assert!(is_random(&new));
+        // One bit of each byte, bytes that were zero, and a change too short to tell.
+        let bits: Vec<u8> = old.iter().map(|byte| byte ^ 1).collect();
+        assert!(!is_random(&bits));
+        let mut text = old.clone();
+        text.iter_mut().zip(b"a line of text, ".iter().cycle()).for_each(|(at, byte)| *at ^= byte);
+        assert!(!is_random(&text));
+        let mut short = old.clone();
+        short[8..40].copy_from_slice(&samples::noise(3, 32));
+        assert!(!is_random(&short));
+        assert!(!is_random(&old));
     }
 
     proptest! {

@@ -110,6 +110,10 @@ impl Policy for HostPolicy {
         if self.is_published { 0 } else { self.policy.patch_bytes_on_old(block_bytes) }
     }
 
+    fn wants_old_check(&self) -> bool {
+        !self.is_published && self.policy.wants_old_check()
+    }
+
     fn counts_appends(&self) -> bool {
         self.policy.counts_appends()
     }
