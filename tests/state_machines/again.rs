@@ -6,7 +6,7 @@ use sim_disk::Mutator;
 use crate::lives::run;
 use crate::policies::{default, for_each_policy, tiny};
 use crate::run::cases;
-use crate::{front, large, owner};
+use crate::{door, large, owner};
 
 fn comes_to_the_same(name: &str) {
     let owned = |(shape, lives): &(owner::Shape, Vec<_>)| {

@@ -8,7 +8,7 @@ use sim_disk::{Mutant, Mutation, Mutator};
 use crate::lives::{Ended, Life, run};
 use crate::policies::{default, tiny};
 use crate::run::{cases, counterexample};
-use crate::{front, large, owner};
+use crate::{door, large, owner};
 
 /// Cases until a bug has to be found.
 const CASES: u32 = 400;
