@@ -71,7 +71,7 @@ pub enum AnyPolicy {
 }
 
 impl AnyPolicy {
-    /// All of them, with their default settings, ascending by number.
+    /// All policies with their default settings, ascending by number.
     pub const ALL: &[Self] = &[
         Self::FullBlock(FullBlock),
         #[cfg(feature = "byte-delta")]

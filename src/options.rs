@@ -502,7 +502,7 @@ impl<L, H> Options<L, H> {
 }
 
 impl<L, H: Clone> Options<L, H> {
-    /// These settings for another policy.
+    /// Options with these settings and another policy.
     pub(crate) fn with_policy<N: Policy>(&self, policy: N) -> Options<N, H> {
         Options { policy, hook: self.hook.clone(), settings: self.settings }
     }

@@ -118,7 +118,10 @@ impl fmt::Display for FileDiskErrorKind {
                 write!(f, "{bytes} bytes are not one block of {block_size}")
             }
             Self::TooLong { blocks } => write!(f, "no file has {blocks} blocks"),
-            Self::CannotGrow => f.write_str("no growing disk, or it cannot be one"),
+            Self::CannotGrow => f.write_str(
+                "only a regular file through the system's cache can grow, and this disk was not \
+                 opened as one",
+            ),
             Self::DirectRefused { source } => {
                 write!(f, "the file system refuses such blocks past its cache: {source}")
             }

@@ -29,14 +29,14 @@ use crate::threads::waiting::{BlockWait, InCircle};
 /// How a patch is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patching {
-    /// As it is: the policy logs patches, and the block's newest content stays what they are
-    /// patches of.
+    /// The patch alone. The policy logs patches, and the block's newest content stays what they
+    /// change.
     Alone,
-    /// As it is: the policy is lent the block's newest content, which is kept.
+    /// The patch alone. The policy is lent the block's newest content, which is kept.
     OnKept,
-    /// With the block's new image.
+    /// The patch with the block's new image.
     OnImage,
-    /// As the block's new image alone, which covers all older frames of the block.
+    /// The block's new image alone, which covers all older frames of the block.
     AsWhole,
 }
 

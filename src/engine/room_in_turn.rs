@@ -48,8 +48,8 @@ use crate::threads::waiting::{Asleep, RoomWait};
 const LOOKS_WITH_SEVERAL: u32 = 32;
 const NAP_WITH_SEVERAL: Duration = Duration::from_millis(3);
 
-/// A younger transaction goes on, if there is room for it, when nobody has given anything back for
-/// so long.
+/// If nobody has given anything back for this time, a younger transaction goes on as soon as there
+/// is room for it.
 const QUIET: Duration = Duration::from_millis(100);
 
 impl Wants {

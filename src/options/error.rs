@@ -35,7 +35,11 @@ impl fmt::Display for OptionsError {
             Self::NoBatch => f.write_str("batch_blocks is zero: a checkpoint would write nothing"),
             Self::NoFrames => f.write_str("index_frames is zero: no block could be in the lanes"),
             Self::LogTooLarge { log_blocks, device_blocks } => {
-                write!(f, "a disk-side log of {log_blocks} blocks on a disk of {device_blocks}")
+                write!(
+                    f,
+                    "the disk-side log of {log_blocks} blocks does not fit on a disk of \
+                     {device_blocks}"
+                )
             }
             Self::NoCache => f.write_str("cache_bytes is zero: no logged block could stay there"),
             Self::NoShield => f.write_str(

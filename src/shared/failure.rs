@@ -16,7 +16,7 @@ pub(crate) struct Failure {
     cause: Mutex<Option<Error>>,
     /// The sleepers, which learn of a failure by being woken.
     waiting: Arc<Waiting>,
-    /// Those who would be told that something is durable, of each lane.
+    /// For each lane, the watchers that would be told that something is durable.
     watchers: Box<[Arc<Watchers>]>,
 }
 

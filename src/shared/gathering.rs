@@ -210,8 +210,8 @@ impl Gathering {
         staged.count() >= self.blocks_max || staged.images() >= self.blocks_max.saturating_mul(2)
     }
 
-    /// Whether so much of the memory is filled that to spill the rest again and again costs more
-    /// than a commit. A spill that moves nothing leaves images of discarded blocks there.
+    /// Whether the memory is so full that spilling the rest again and again costs more than a
+    /// commit. A spill that moves nothing leaves images of discarded blocks there.
     pub(crate) fn is_nearly_full(&self) -> bool {
         let gathered = self.lock();
         let staged = &gathered.running.staged;

@@ -33,7 +33,7 @@ pub(crate) struct UpkeepCell {
     /// The frames nearest to the heads, and which of them are left.
     pub(crate) oldest: Vec<Listed>,
     pub(crate) left: Left,
-    /// Those behind them, as far as they were found.
+    /// The frames behind the oldest, as far as they were found.
     pub(crate) coming: Vec<Listed>,
     pub(crate) left_of_coming: Left,
     /// Blocks in slots, those that were changed longest ago, and which of them are left.
@@ -165,7 +165,7 @@ impl<T> InTurn<T> {
     }
 }
 
-/// It, in hand.
+/// What [`InTurn`] guards, in the hand of one thread.
 pub(crate) struct Held<'c, T> {
     of: &'c InTurn<T>,
     /// `None` only while it is handed on.

@@ -21,7 +21,7 @@ use crate::threads::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 pub(crate) struct Snapshots {
     /// How many are open and were not ended.
     kept: AtomicUsize,
-    /// Those with lower numbers were ended.
+    /// Snapshots with lower numbers than this were ended.
     ended_below: AtomicU64,
     begun: Mutex<Begun>,
 }
@@ -34,7 +34,7 @@ struct Begun {
     ended: u64,
 }
 
-/// One of them.
+/// One snapshot.
 #[derive(Debug)]
 pub(crate) struct Opened {
     number: u64,

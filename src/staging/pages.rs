@@ -13,7 +13,7 @@ pub(crate) type Page = Box<[u8]>;
 /// The images of a transaction, and pages for more.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// Those in use, and behind them spare ones.
+    /// The pages in use, and behind them spare pages.
     pages: Vec<Page>,
     used: usize,
     block_bytes: usize,

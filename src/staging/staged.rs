@@ -41,7 +41,7 @@ struct StagedBlock {
 pub(crate) enum Below {
     /// What is committed, which the spare page holds.
     Spare,
-    /// What is committed, likewise. The whole image is logged.
+    /// The committed image, which the spare page holds. The whole image is logged.
     Whole,
     /// Bytes of no meaning.
     Nothing,
@@ -481,7 +481,7 @@ const FEW_PATCHES: usize = 16;
 /// A transaction's operations, as they are to be logged.
 pub(crate) struct Ready<'s> {
     staged: &'s Staged,
-    /// Those of all blocks, in the order of the operations.
+    /// The patches of all blocks, in the order of the operations.
     patches: &'s [Patch<'s>],
 }
 

@@ -220,5 +220,9 @@ fn an_examination_says_what_memory_it_lacks() {
     assert!(needed <= EXAMINE_BYTES_MAX && pmem.len() > 0);
     let look = |bytes| examine(&pmem, &PortableKernels, &mut vec![0; bytes]).map(drop);
     assert_eq!(look(needed), Ok(()));
-    assert_eq!(look(needed - 1), Err(OpenError::MemoryTooShort { slice: "scratch" }));
+    let given = needed - 1;
+    let lacks = OpenError::MemoryTooShort { slice: "scratch bytes", given, needed };
+    assert_eq!(look(given), Err(lacks));
+    let text = format!("the memory has {given} scratch bytes, the journal needs {needed}");
+    assert_eq!(lacks.to_string(), text);
 }

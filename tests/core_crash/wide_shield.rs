@@ -196,7 +196,8 @@ fn an_open_with_too_little_memory_for_an_intent_is_refused() {
             assert!(opened.is_ok() && home[8] == 7, "the intent is repeated: {home:?}");
         } else {
             let said = opened.map(drop).expect_err("it is too short");
-            assert_eq!(said, OpenError::MemoryTooShort { slice: "front" });
+            let (given, needed) = (bytes, needs.front_bytes);
+            assert_eq!(said, OpenError::MemoryTooShort { slice: "front bytes", given, needed });
         }
     }
 }

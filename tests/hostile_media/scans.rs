@@ -72,7 +72,10 @@ fn a_scan_is_of_lanes_that_there_are_and_by_memory_that_is_long_enough() {
     let (unscanned, needs) = (found.unscanned(), Needs::of(found.geometry(), 1));
     let mut front = vec![0; needs.front_bytes];
     let short = unscanned.scan(unscanned.lanes(), &PortableKernels, &mut front[1..]);
-    assert_eq!(short.err(), Some(OpenError::MemoryTooShort { slice: "front" }));
+    let needed = needs.record_front_bytes;
+    let given = needed - 1;
+    let lacks = OpenError::MemoryTooShort { slice: "front bytes", given, needed };
+    assert_eq!(short.err(), Some(lacks));
     let outside = catch_unwind(AssertUnwindSafe(|| {
         drop(unscanned.scan([LaneNumber(0), LaneNumber(2)], &PortableKernels, &mut front));
     }));

@@ -164,6 +164,7 @@ where
     D: BlockDevice + Clone + Send + 'static,
     H: Hook + Clone + Send + Sync + 'static,
 {
+    // 1. A journal of two lanes, with the same id each time.
     let files = Files::new(name);
     let reader = pmem.reader();
     let options = options.lanes(2).lane_bytes(400 << 10);
@@ -195,6 +196,7 @@ where
     let content: Vec<u8> = (0..2 * BLOCK).map(|at| (at * at / 11) as u8).collect();
     let mut blocks = vec![vec![0; BLOCK]; BLOCKS as usize];
     let mut known = [true; BLOCKS as usize];
+    // 2. Transactions of one operation.
     for turn in 0..3_000_usize {
         let (content, number, len) = (&content[turn % 64..], turn % 7, 1 + turn * 37 % 1_400);
         let patch = [Patch { at: (turn % 900) as u32, bytes: &content[..len] }];
@@ -218,7 +220,7 @@ where
             journal.checkpoint().expect("makes room");
         }
     }
-    // Several, most of whose fronts are longer than what goes by the shortest way.
+    // 3. Transactions of several operations. Most have fronts too long for the shortest way.
     for turn in 0..400_usize {
         let count = [2, 3, 4, 5, 8, 15, 16, 17, 40, 70][turn % 10];
         let first = turn % (BLOCKS as usize - count);
@@ -247,6 +249,7 @@ where
             journal.checkpoint().expect("makes room");
         }
     }
+    // 4. Every block that is known reads as expected.
     journal.sync().expect("syncs");
     for (number, expected) in (0..).zip(&blocks).filter(|(number, _)| known[*number as usize]) {
         let mut found = [0; BLOCK];

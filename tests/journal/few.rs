@@ -57,6 +57,7 @@ fn stress(
     most: u64,
     mix: [u64; 3],
 ) {
+    // 1. A journal, and a log of what each thread has done.
     let files = Files::new(name);
     let disk = files.disk();
     let region = memory(SPAN);
@@ -65,6 +66,7 @@ fn stress(
     let clock = AtomicU64::new(1);
     let log = Mutex::new(Vec::new());
     let (done, ends) = mpsc::channel::<()>();
+    // 2. Each thread commits random sets of blocks, in all ways.
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (journal, clock, log, done) = (&journal, &clock, &log, done.clone());
@@ -122,6 +124,7 @@ fn stress(
             }
         }
     });
+    // 3. Each block holds one whole image.
     journal.sync().expect("syncs");
     let mut found = BTreeMap::new();
     let mut into = vec![0; BLOCK];
@@ -133,6 +136,7 @@ fn stress(
         }
         found.insert(number, id);
     }
+    // 4. The last writers fit one order of all transactions.
     // Edges: the last writer of a block comes behind all its other writers; and real time.
     let log = log.into_inner().expect("nobody panics");
     let by: HashMap<u64, &Done> = log.iter().map(|done| (done.id, done)).collect();
@@ -164,6 +168,7 @@ fn stress(
         let free = free.unwrap_or_else(|| panic!("{name}: no order of {left:?}"));
         left.remove(free);
     }
+    // 5. An open finds the same.
     drop(journal);
     let mut region = memory(SPAN);
     region.store(Offset(0), &bytes_of(&reader));

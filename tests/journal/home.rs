@@ -116,8 +116,8 @@ fn a_panic_on_the_way_home_keeps_nobody_waiting() {
     assert_eq!(journal.close().map(drop), Err(Error::Failed));
 }
 
-/// The thread in the background ends with its panic, or its failure: from then on everybody is
-/// told, though nobody asks for what it did, and why can be asked for.
+/// A panic or failure ends the background thread. Every later call then fails, and `failure` says
+/// why.
 #[test]
 fn what_happens_in_the_background_is_told_to_everybody() {
     for fails in [false, true] {

@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod alone;
-mod circles;
 mod claims;
 mod clean_slots;
 mod compared;
+mod deadlocks;
 mod few;
 mod gathered;
 mod held;
@@ -18,7 +18,7 @@ mod loans;
 mod log;
 mod many;
 mod notes;
-mod olds;
+mod old_images;
 mod opens;
 mod patched;
 mod pieces;

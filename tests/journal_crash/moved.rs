@@ -15,7 +15,7 @@ use crate::program::{Front, Program, read_all};
 /// the log are left with few blocks.
 const CHANGED: usize = 3;
 
-/// Transactions of the first of two lanes before those of each round.
+/// The number of transactions in lane 0 before each round's own.
 const AHEAD: usize = 5;
 
 /// Rounds of changes, with a tick behind each.

@@ -48,8 +48,8 @@ pub(crate) enum Step {
     /// Two that are open at once; the second ends first if so said. Where they meet, the second
     /// is told of a conflict, and given up.
     Two(Tx, Tx, bool),
-    /// One transaction in one call: of whole images, of which a touch reads what stays as it is
-    /// before, and of discards.
+    /// One transaction in one call: whole images and discards. A touch reads the bytes that it
+    /// keeps.
     AtOnce(Tx),
     Sync,
     Checkpoint,

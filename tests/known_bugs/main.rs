@@ -1,4 +1,4 @@
-//! The catalogue of other systems' bugs, tried on this one.
+//! Known bugs of other systems, tried on this one.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the table is for people")]

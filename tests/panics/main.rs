@@ -5,7 +5,7 @@
 //! Either nothing had begun, and it goes on; or it refuses to. What was acknowledged is there in
 //! both cases, and what was not is there as a whole or not at all.
 
-mod front;
+mod door;
 mod fuse;
 mod owner;
 

@@ -1,8 +1,8 @@
 //! What only processes can show: that a journal has one owner, what a kill leaves, and that the
 //! tour does what it says.
 //!
-//! The program starts itself again in the role of the other process, and of the tour, which is a
-//! part of it: so no test depends on what was built before.
+//! The test binary starts itself again as the other process, or as the tour. So it needs no other
+//! binary.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]

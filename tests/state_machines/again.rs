@@ -6,17 +6,17 @@ use sim_disk::Mutator;
 use crate::lives::run;
 use crate::policies::{default, for_each_policy, tiny};
 use crate::run::cases;
-use crate::{front, large, owner};
+use crate::{door, large, owner};
 
 fn comes_to_the_same(name: &str) {
     let owned = |(shape, lives): &(owner::Shape, Vec<_>)| {
         run(&owner::Owner::new(tiny(name), shape, Mutator::new()), lives)
     };
-    let fronted = |(shape, lives): &(front::Shape, Vec<_>)| {
-        run(&front::Front::new(tiny(name), shape, Mutator::new()), lives)
+    let fronted = |(shape, lives): &(door::Shape, Vec<_>)| {
+        run(&door::Front::new(tiny(name), shape, Mutator::new()), lives)
     };
     let owned = || cases(&owner::case(), 8).iter().map(owned).collect::<Vec<_>>();
-    let fronted = || cases(&front::case(), 8).iter().map(fronted).collect::<Vec<_>>();
+    let fronted = || cases(&door::case(), 8).iter().map(fronted).collect::<Vec<_>>();
     let (first, second) = (owned(), fronted());
     assert!(first == owned() && second == fronted(), "another end");
     // Cases differ in what they come to, or this says nothing.

@@ -11,8 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod again;
+mod door;
 mod doors;
-mod front;
 mod hard;
 mod homes;
 mod large;

@@ -8,7 +8,7 @@ use sim_disk::{Mutant, Mutation, Mutator};
 use crate::lives::{Ended, Life, run};
 use crate::policies::{default, tiny};
 use crate::run::{cases, counterexample};
-use crate::{front, large, owner};
+use crate::{door, large, owner};
 
 /// Cases until a bug has to be found.
 const CASES: u32 = 400;
@@ -42,9 +42,9 @@ fn of_owner(bug: Bug, policy: &str, shrinks: u32) -> Option<(owner::Shape, Vec<L
 }
 
 /// The smallest case behind the front door that shows the bug.
-fn of_front(bug: Bug, policy: &str, shrinks: u32) -> Option<(front::Shape, Vec<Life<front::Act>>)> {
-    counterexample(CASES, shrinks, &front::case(), |(shape, lives)| {
-        run(&front::Front::new(tiny(policy), shape, bug.mutator()), lives).map(drop)
+fn of_front(bug: Bug, policy: &str, shrinks: u32) -> Option<(door::Shape, Vec<Life<door::Act>>)> {
+    counterexample(CASES, shrinks, &door::case(), |(shape, lives)| {
+        run(&door::Front::new(tiny(policy), shape, bug.mutator()), lives).map(drop)
     })
 }
 
@@ -174,8 +174,8 @@ fn every_step_of_persistence_is_reached() {
             let owner = owner::Owner::new(tiny(name), &shape, of_owner.clone());
             reach.note(&run(&owner, &lives).expect("holds"));
         }
-        for (shape, lives) in cases(&front::case(), 250) {
-            let front = front::Front::new(tiny(name), &shape, of_front.clone());
+        for (shape, lives) in cases(&door::case(), 250) {
+            let front = door::Front::new(tiny(name), &shape, of_front.clone());
             reach.note(&run(&front, &lives).expect("holds"));
         }
     }

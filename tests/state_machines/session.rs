@@ -9,7 +9,7 @@ use journal_core::{BlockNumber, Durability, Operation};
 use nvm_journal::{Error, Hint};
 use sim_disk::Mark;
 
-use crate::front::{Act, Changes, FITS, Front, Journal, SEATS, Snapshot, Transaction};
+use crate::door::{Act, Changes, FITS, Front, Journal, SEATS, Snapshot, Transaction};
 use crate::lives::Process;
 use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge_read, next_number, sync_label,

@@ -82,6 +82,7 @@ const HOUSES: [House; 16] = [
         storeys: &[
             ("threads", &[]),
             ("disk", &[]),
+            ("options", &[]),
             ("staging", &["threads"]),
             ("shared", &["staging", "threads", "error", "machine", "stats"]),
             ("engine", &["shared", "staging", "threads", "error", "machine", "options", "trace"]),
@@ -134,6 +135,7 @@ const HOUSES: [House; 16] = [
     House {
         sources: "crates/pmem-sys/src/",
         storeys: &[
+            ("explored", &[]),
             ("threads", &["explored"]),
             ("processor", &[]),
             ("map", &["lines", "processor"]),
@@ -142,7 +144,14 @@ const HOUSES: [House; 16] = [
     },
     House { sources: "crates/policies/adaptive/src/", storeys: &[] },
     House { sources: "crates/policies/byte-delta/src/", storeys: &[] },
-    House { sources: "crates/policies/codec/src/", storeys: &[] },
+    House {
+        sources: "crates/policies/codec/src/",
+        storeys: &[
+            ("compare", &["bytes", "unit"]),
+            ("lzo", &["bytes", "error"]),
+            ("moves", &["bytes", "compare", "error", "scratch"]),
+        ],
+    },
     House { sources: "crates/policies/compressed-delta/src/", storeys: &[] },
     House { sources: "crates/policies/full-block/src/", storeys: &[] },
     House { sources: "crates/policies/lcow/src/", storeys: &[] },
@@ -183,6 +192,7 @@ const HOUSES: [House; 16] = [
             ("sweeps", &["erased", "plot", "whole_slots"]),
             ("tour", &["erased", "progress"]),
             ("toy_log", &[]),
+            ("bin", &[]),
         ],
     },
 ];
@@ -265,6 +275,7 @@ fn arrows_point_down() {
 fn storeys_rest_on_those_below() {
     let sources = sources();
     for house in &HOUSES {
+        hold("folders without a storey", &storeys::unlisted(&sources, house));
         hold("imports of a storey above", &storeys::upward(&sources, house));
         hold("files that import each other", &storeys::circles(&sources, house));
         hold("folders with too many files", &storeys::crowded(&sources, house));

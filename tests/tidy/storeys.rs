@@ -196,6 +196,20 @@ fn absolute(module: &[String], path: Vec<String>) -> Option<Vec<String>> {
     }
 }
 
+/// Folders of a crate that its table lacks. What they import would be held against nothing.
+pub(crate) fn unlisted(sources: &[Source], house: &House) -> Vec<Finding> {
+    let folder = |source: &Source| {
+        let (folder, _) = source.path.strip_prefix(house.sources)?.split_once('/')?;
+        Some(folder.to_owned())
+    };
+    let folders: BTreeSet<String> = sources.iter().filter_map(folder).collect();
+    let is_unlisted = |folder: &&String| house.storeys.iter().all(|(name, _)| name != folder);
+    let finding = |folder: &String| {
+        Finding::new(&format!("{}{folder}", house.sources), 0, "is in no table of storeys")
+    };
+    folders.iter().filter(is_unlisted).map(finding).collect()
+}
+
 /// Imports of a folder that the table does not allow, and files outside of all folders that a
 /// folder imports.
 pub(crate) fn upward(sources: &[Source], house: &House) -> Vec<Finding> {
@@ -278,6 +292,21 @@ mod tests {
         ];
         assert!(upward(&sources(&down), &HOUSE).is_empty());
         assert!(circles(&sources(&down), &HOUSE).is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_the_table_lacks_is_found() {
+        let files = [
+            ("src/ground/stone.rs", ""),
+            ("src/roof/tiles/tile.rs", ""),
+            ("src/lib.rs", ""),
+            ("other/cellar/wine.rs", ""),
+        ];
+        assert!(unlisted(&sources(&files), &HOUSE).is_empty());
+        let files = [("src/cellar/wine.rs", ""), ("src/cellar/mod.rs", "")];
+        let found = unlisted(&sources(&files), &HOUSE);
+        assert_eq!(found[0].to_string(), "src/cellar:0: is in no table of storeys");
+        assert_eq!(found.len(), 1);
     }
 
     #[test]

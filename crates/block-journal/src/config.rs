@@ -15,7 +15,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Data, Self::Ordered, Self::Writeback, Self::None];
 }
 

@@ -55,7 +55,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 11] = [
         Self::Escapes,
         Self::EscapeUndone,

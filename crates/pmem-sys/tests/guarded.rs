@@ -128,7 +128,7 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
         starts[starts_of(words, true)][..4].fill(0);
     }
     starts[8..12].fill(0);
-    // Behind starts of all lengths nothing, or one that begins with nothing.
+    // 1. Behind starts of all lengths nothing, or one piece without a prefix.
     let mut round = 0;
     for words in 8..=200 {
         let start = starts_of(words, true);
@@ -140,7 +140,7 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
             round += 1;
         }
     }
-    // One piece, of every length at every place, between two short ones.
+    // 2. One piece, of every length at every place, between two short ones.
     let mut round = 0;
     for words in 8..=17 {
         for prefix in 0..=Prefix::BYTES_MAX {
@@ -163,7 +163,7 @@ fn stitched_pieces_are_read_and_nothing_beside_them() {
             }
         }
     }
-    // Any number of any.
+    // 3. Random pieces, in random numbers.
     for round in 0..20_000 {
         let words = 8 + below(26);
         let pieces: Vec<_> = (0..below(17))

@@ -99,13 +99,13 @@ fn favoured_beside_another<const OWN: u32, const OTHERS: u32>() {
     assert_eq!(*guard, OWN + OTHERS);
 }
 
-/// Takes it so often, as far as it is free; returns how often it was.
+/// Tries to take the lock `times` times. Returns how often the lock was free.
 fn try_it(lock: &StoreLock<u32>, times: u32) -> u32 {
     let taken = (0..times).filter_map(|_| lock.try_lock().expect("nobody panics"));
     taken.map(|mut value| *value += 1).count() as u32
 }
 
-/// The favoured one tries so often, and two others.
+/// The favoured thread and two others try to take the lock, each the given number of times.
 fn favoured_beside_two_that_try<const OWN: u32, const SECOND: u32, const THIRD: u32>() {
     three_that_try(favouring(), [OWN, SECOND, THIRD]);
 }

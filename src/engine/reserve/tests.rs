@@ -47,7 +47,7 @@ fn the_next_is_who_has_waited(write_again: impl Fn(&TinyJournal, &[u8])) -> u8 {
         while !is_claimed() {
             std::thread::yield_now();
         }
-        // Time to wait so long that it naps.
+        // Enough time for the waiting thread to nap.
         std::thread::sleep(Duration::from_millis(20));
         first.commit().expect("commits");
         write_again(journal, &[3; BLOCK]);

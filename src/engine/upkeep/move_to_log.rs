@@ -32,7 +32,7 @@ use crate::threads::block_locks::Age;
 pub(super) enum Takes {
     /// Blocks that are live.
     Content,
-    /// Those, and what says that others are not.
+    /// Blocks that are live, and frames that say that a block is not.
     Discards,
 }
 

@@ -52,7 +52,7 @@ struct Clean {
 #[derive(Debug, Default)]
 struct Part {
     of: HashMap<u64, Clean, BuildHasherDefault<BlockHasher>>,
-    /// Their blocks, and some that were forgotten; the hand goes round them.
+    /// The blocks of the slots, and some that were forgotten. The hand goes round them.
     order: Vec<u64>,
     hand: usize,
     /// Slots whose content does not count any more.
@@ -85,7 +85,7 @@ impl Part {
     }
 }
 
-/// All such slots of a journal.
+/// All clean slots of a journal.
 #[derive(Debug)]
 pub(crate) struct CleanSlots {
     parts: Box<[Mutex<Part>]>,

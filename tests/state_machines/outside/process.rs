@@ -21,7 +21,7 @@ use lab::oracle::{
 
 /// Numbers above are left for the last lives of a case.
 const NUMBER_MAX: u64 = 960;
-/// So often a transaction is tried again that is told of another one.
+/// How often a transaction is tried again if another one is in its way.
 const TRIES: u32 = 10_000;
 /// Bytes of what a touch in one call changes.
 const TOUCHED_BYTES: usize = 16;

@@ -26,10 +26,13 @@ const OPENINGS: [&str; 5] = ["The same", "They", "As many", "Both", "None"];
 
 /// Words with one meaning: what is not said, and what is said instead. A lane has a head, and a
 /// record's part a front. The log is on the disk, and all of it is the journal.
-const OTHERWISE: [(&str, &str); 8] = [
+const OTHERWISE: [(&str, &str); 11] = [
     ("log offset", "lane offset"),
     ("head of a part", "front of a part"),
     ("head of a record", "front of a part"),
+    ("heads of parts", "fronts of parts"),
+    ("heads of records", "fronts of records"),
+    ("fronts of lanes", "heads of lanes"),
     ("front of a lane", "head of a lane"),
     ("front of the lane", "head of the lane"),
     ("share of a lane", "fraction of a lane"),
@@ -210,7 +213,10 @@ fn labels_have_one_home() {
 
 #[test]
 fn types_have_names_of_their_own() {
-    hold("types of one name", &type_names::shared(&sources()));
+    let sources = sources();
+    hold("types of one name", &type_names::shared(&sources));
+    let hiding = sources.iter().flat_map(type_names::of_prelude).collect::<Vec<_>>();
+    hold("types that hide a name of the prelude", &hiding);
 }
 
 #[test]

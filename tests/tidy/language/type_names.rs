@@ -1,4 +1,4 @@
-//! One type, one name: no two types inside a crate share one.
+//! One type, one name: no two types inside a crate share one, and none has one of the prelude.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,48 @@ fn laboratory(path: &str) -> &str {
     &path[..ends.map_or(path.len(), |end| start + end)]
 }
 
+/// Names that every source has without an import: of types, traits and variants.
+const PRELUDE: [&str; 38] = [
+    "AsMut",
+    "AsRef",
+    "Box",
+    "Clone",
+    "Copy",
+    "Default",
+    "DoubleEndedIterator",
+    "Drop",
+    "Eq",
+    "Err",
+    "ExactSizeIterator",
+    "Extend",
+    "Fn",
+    "FnMut",
+    "FnOnce",
+    "From",
+    "FromIterator",
+    "Into",
+    "IntoIterator",
+    "Iterator",
+    "None",
+    "Ok",
+    "Option",
+    "Ord",
+    "PartialEq",
+    "PartialOrd",
+    "Result",
+    "Send",
+    "Sized",
+    "Some",
+    "String",
+    "Sync",
+    "ToOwned",
+    "ToString",
+    "TryFrom",
+    "TryInto",
+    "Unpin",
+    "Vec",
+];
+
 /// The types that a source defines outside of functions and tests, with their lines.
 fn types(source: &Source) -> Vec<(&str, usize)> {
     let code = source.code_without_tests();
@@ -43,6 +85,14 @@ fn types(source: &Source) -> Vec<(&str, usize)> {
         }
     }
     found
+}
+
+/// Types that hide a name of the prelude.
+pub(crate) fn of_prelude(source: &Source) -> Vec<Finding> {
+    let hides = |(name, _): &(&str, usize)| PRELUDE.contains(name);
+    let finding = |(name, line)| source.finding(line, format!("{name} is a name of the prelude"));
+    let types = crate_of(&source.path).map(|_| types(source)).unwrap_or_default();
+    types.into_iter().filter(hides).map(finding).collect()
 }
 
 /// Types of one name inside a crate.
@@ -81,6 +131,20 @@ mod tests {
         let both = "crates/x/src/a.rs:1: View is several types: \
                     crates/x/src/a.rs:1, crates/x/src/b/c.rs:3";
         assert_eq!(told(&[a, b]), [both]);
+    }
+
+    #[test]
+    fn a_type_that_hides_a_name_of_the_prelude_is_found() {
+        for name in PRELUDE {
+            for keyword in ["enum", "pub(crate) struct", "pub trait", "type"] {
+                let source = Source::new("src/a.rs", &format!("\n{keyword} {name}<T> {{}}"));
+                let told: Vec<_> = of_prelude(&source).iter().map(ToString::to_string).collect();
+                assert_eq!(told, [format!("src/a.rs:2: {name} is a name of the prelude")]);
+            }
+        }
+        let longer =
+            "struct CopyOf;\nimpl Copy for CopyOf {}\nimpl T for A {\n    type Err = B;\n}";
+        assert!(of_prelude(&Source::new("src/a.rs", longer)).is_empty());
     }
 
     #[test]

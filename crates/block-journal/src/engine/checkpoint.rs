@@ -12,7 +12,7 @@ use crate::hook::{ProtocolHook, Rule, site};
 /// In which order blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// As they were logged.
+    /// In the order in which they were logged.
     Logging,
     /// By their numbers, so that an arm passes over the disk once.
     Sweep,

@@ -26,7 +26,7 @@ pub struct BlockJournal<J, D, H = NoHook> {
     pub(crate) home: OrderedDevice<D, H>,
     pub(crate) hook: H,
     pub(crate) config: Config,
-    /// As it was last written.
+    /// The superblock as it was last written.
     pub(crate) superblock: Superblock,
     /// Where in the ring the next transaction begins.
     pub(crate) head: u64,

@@ -10,7 +10,7 @@ use crate::program::{BLOCK_BYTES, BLOCKS, Block, Journal, Planted, Program};
 
 const RING: u32 = 16;
 const DEVICE: usize = (RING as usize + 2) * BLOCK_BYTES;
-/// That of the programs.
+/// The journal's id in all programs.
 const ID: u64 = 77;
 
 fn program() -> Program {

@@ -330,7 +330,7 @@ fn step_of(label: u64) -> Step {
     all_steps().nth((label & 0xFF) as usize).expect("a step of the list")
 }
 
-/// Those of the short programs, and those of single tests.
+/// All steps: of the short programs, and of single tests.
 fn all_steps() -> impl Iterator<Item = Step> {
     let more: [Step; 4] = [
         Step::Commit(&[Metadata(1)]),

@@ -23,7 +23,7 @@ pub struct Batched {
 }
 
 impl Batched {
-    /// Nothing yet.
+    /// A place of a batch that has no block yet.
     pub const EMPTY: Self = Self {
         block: BlockNumber(0),
         stamp: 0,

@@ -111,7 +111,9 @@ impl fmt::Display for CommitError {
             Self::CannotPlace { block, placement } => {
                 write!(f, "the policy placed {block} as {placement:?}, which cannot be done here")
             }
-            Self::TooManyFrames => f.write_str("the transaction has too many frames"),
+            Self::TooManyFrames => {
+                f.write_str("the transaction has more frames than one record can count")
+            }
             Self::TooLarge { needed, capacity } => {
                 write!(f, "the transaction takes {needed} bytes, a lane has {capacity}")
             }

@@ -54,7 +54,7 @@ pub trait Operations {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// One of them; `at` is below the count.
+    /// The operation number `at`, which is below the count.
     fn operation(&self, at: usize) -> Operation<'_>;
 
     /// Calls with one of them, where it lies if it lies anywhere. Copying a fresh operation would

@@ -106,7 +106,7 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// Nothing yet.
+    /// No frame is decided yet.
     pub const EMPTY: Self = Self {
         frames: [FrameIn::EMPTY; FRAMES_PER_PART],
         later: [Later::Nothing; FRAMES_PER_PART],

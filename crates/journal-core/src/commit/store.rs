@@ -443,7 +443,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         taken
     }
 
-    /// Stores a transaction of which all is images.
+    /// Stores a transaction that consists of whole images.
     fn store_images<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
         lane: &mut Lane<P, H>,

@@ -59,7 +59,7 @@ pub(crate) struct Front<'a> {
     pub(crate) frames: &'a [FrameHeader],
     /// Everything between the descriptors and the check.
     pub(crate) encoded: &'a [u8],
-    /// All of it.
+    /// All bytes of the front.
     pub(crate) bytes: &'a [u8],
     /// Whether some frame is in a slot, or in the disk-side log.
     pub(crate) has_slots: bool,

@@ -40,7 +40,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Nothing yet.
+    /// An entry that no frame has filled yet.
     pub const EMPTY: Self = Self {
         last_use: 0,
         stamp: Stamp(0),
@@ -55,7 +55,7 @@ impl Listed {
         Self { last_use, stamp, record, sequence, block, lane }
     }
 
-    /// Those with the lowest are first in a list.
+    /// The age of a frame. A list begins with the lowest ages.
     const fn age(&self) -> (u32, Stamp) {
         (self.last_use, self.stamp)
     }

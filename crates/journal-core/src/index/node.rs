@@ -31,7 +31,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Nothing yet.
+    /// An entry that has no block.
     pub const EMPTY: Self = Self {
         block: 0,
         newest: NONE,
@@ -106,7 +106,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Nothing yet.
+    /// A node that has no frame.
     pub const EMPTY: Self = Self {
         stamp: 0,
         payload: 0,

@@ -41,8 +41,13 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
             found: (geometry.block_size, of_store),
             given: (device.block_size(), given),
         };
-        let Some(front) = front.get_mut(..front_bytes_max(geometry)) else {
-            return Err(OpenError::MemoryTooShort { slice: "front" });
+        let (front_bytes, needed) = (front.len(), front_bytes_max(geometry));
+        let Some(front) = front.get_mut(..needed) else {
+            return Err(OpenError::MemoryTooShort {
+                slice: "front bytes",
+                given: front_bytes,
+                needed,
+            });
         };
         // 1. The records of each lane.
         let whole = SpanView::of(whole);

@@ -187,8 +187,9 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         };
         // 2. Every lane is walked.
         // An intent is not read where there is too little memory for its front.
-        let Some(front) = memory.front.get_mut(..front_bytes_max(&self.geometry)) else {
-            return Err(OpenError::MemoryTooShort { slice: "front" });
+        let (given, needed) = (memory.front.len(), front_bytes_max(&self.geometry));
+        let Some(front) = memory.front.get_mut(..needed) else {
+            return Err(OpenError::MemoryTooShort { slice: "front bytes", given, needed });
         };
         let Scan(scanned, _) = scan(&self.unscanned(), &kernels, front)?;
         let Self { whole, hook, places, mut superblock, geometry, identity, .. } = self;

@@ -150,7 +150,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 67] = [
         Self::RecordCheck,
         Self::PlaceChecked,

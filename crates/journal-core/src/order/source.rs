@@ -62,7 +62,7 @@ pub(crate) struct SpanView<'p, S> {
 }
 
 impl<'p, S: Source> SpanView<'p, S> {
-    /// All of it.
+    /// The view of the whole source.
     pub(crate) fn of(whole: &'p S) -> Self {
         Self { whole, start: Offset(0), len: whole.len() }
     }

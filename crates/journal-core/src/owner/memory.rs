@@ -6,6 +6,7 @@ use crate::commit::batched::Batched;
 use crate::format::geometry::Geometry;
 use crate::index::{Entry, Node};
 use crate::order::ordered::NoHook;
+use crate::scan::error::OpenError;
 use crate::space::lane::LaneMemory;
 use crate::space::part::{ENCODED_BLOCKS, front_bytes_max, record_front_bytes_max};
 use crate::space::slot_state::SlotState;
@@ -78,18 +79,19 @@ impl Needs {
 
 impl<P, H> JournalMemory<'_, P, H> {
     /// Which slice is too short, if one is.
-    pub(crate) fn too_short(&self, geometry: &Geometry) -> Option<&'static str> {
+    pub(crate) fn too_short(&self, geometry: &Geometry) -> Option<OpenError> {
         let needs = Needs::of(geometry, 1);
         let slices = [
             ("lanes", self.lanes.len(), needs.lanes),
             ("entries", self.entries.len(), needs.entries),
             ("nodes", self.nodes.len(), needs.nodes),
             ("batch", self.batch.len(), needs.batch),
-            ("front", self.front.len(), needs.front_bytes),
-            ("encoded", self.encoded.len(), needs.encoded_bytes),
-            ("blocks", self.blocks.len(), needs.blocks_bytes),
+            ("front bytes", self.front.len(), needs.front_bytes),
+            ("encoded bytes", self.encoded.len(), needs.encoded_bytes),
+            ("blocks bytes", self.blocks.len(), needs.blocks_bytes),
             ("slots", self.slots.len(), needs.slots),
         ];
-        slices.into_iter().find(|(_, is, least)| is < least).map(|(name, ..)| name)
+        let short = slices.into_iter().find(|(_, given, needed)| given < needed);
+        short.map(|(slice, given, needed)| OpenError::MemoryTooShort { slice, given, needed })
     }
 }

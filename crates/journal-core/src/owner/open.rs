@@ -35,8 +35,8 @@ where
         memory: JournalMemory<'m, P, H>,
     ) -> Result<Self, OpenError> {
         let found = Found::load(pmem, hook, &kernels)?;
-        if let Some(slice) = memory.too_short(found.geometry()) {
-            return Err(OpenError::MemoryTooShort { slice });
+        if let Some(error) = memory.too_short(found.geometry()) {
+            return Err(error);
         }
         // What is written must not depend on how much memory there is: the next open may have less.
         let needs = Needs::of(found.geometry(), 1);

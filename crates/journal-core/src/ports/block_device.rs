@@ -42,7 +42,7 @@ impl DeviceFacts {
         Self { atomic_unit_bytes: 512, overwrite: Overwrite::MayLeaveGarbage }
     }
 
-    /// These facts.
+    /// The facts with these values.
     #[must_use]
     pub const fn new(atomic_unit_bytes: u32, overwrite: Overwrite) -> Self {
         Self { atomic_unit_bytes, overwrite }

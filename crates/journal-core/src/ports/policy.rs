@@ -212,10 +212,10 @@ impl Prefix {
         Self { word: word | (bytes as u64) << Self::COUNT_AT }
     }
 
-    /// These bytes behind one more byte.
+    /// The prefix with one more byte in front.
     ///
     /// # Panics
-    /// Where they are as many as there can be.
+    /// The prefix has as many bytes as it can have.
     #[inline(always)]
     #[must_use]
     pub const fn behind(self, first: u8) -> Self {
@@ -291,7 +291,7 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// These thresholds.
+    /// Thresholds at these two fractions.
     #[must_use]
     pub const fn new(reclaim_at: u8, checkpoint_at: u8) -> Self {
         Self { reclaim_at, checkpoint_at }
@@ -314,13 +314,13 @@ impl Default for Thresholds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pacing {
-    /// It commits at the latest so long after its first change; without, only when asked.
+    /// The longest time from its first change to its commit. Without, it commits only when asked.
     pub commit_after: Option<Duration>,
     /// It commits before it names more objects than this, as [`Policy::objects_in`] counts them;
     /// without, it may name any number.
     pub objects_max: Option<NonZeroU32>,
-    /// A checkpoint is made at the latest so long after the one before; without, only for room and
-    /// when asked.
+    /// The longest time from one checkpoint to the next. Without, a checkpoint comes only for room
+    /// and when asked.
     pub checkpoint_after: Option<Duration>,
 }
 

@@ -30,9 +30,9 @@ pub struct Stitched<'a> {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Piece<'a> {
-    /// What comes first.
+    /// The bytes that come first.
     pub prefix: Prefix,
-    /// And then.
+    /// The bytes behind the prefix.
     pub bytes: &'a [u8],
 }
 
@@ -53,7 +53,7 @@ impl Piece<'_> {
         self.len() == 0
     }
 
-    /// All of them, one after the other.
+    /// Each byte: those of the prefix, and then the others.
     fn each(&self) -> impl Iterator<Item = u8> {
         let prefix = self.prefix.word().to_le_bytes();
         prefix.into_iter().take(self.prefix.bytes()).chain(self.bytes.iter().copied())
@@ -195,7 +195,7 @@ pub struct Seeds {
     /// Where the first line has a check of its own: the lower half of that of the line comes into
     /// its first four bytes, which are zero without.
     pub line: Option<u64>,
-    /// That of all but the last word, which it becomes.
+    /// The seed of the check over all but the last word. That word becomes the check.
     pub all: u64,
 }
 

@@ -34,8 +34,12 @@ pub enum OpenError {
     },
     /// A slice of the memory given is too short.
     MemoryTooShort {
-        /// Which.
+        /// The name of the slice.
         slice: &'static str,
+        /// How long it is.
+        given: usize,
+        /// How long it has to be.
+        needed: usize,
     },
     /// The lanes hold more frames than the memory given has room for, and the owner of it has no
     /// more.
@@ -111,7 +115,9 @@ impl fmt::Display for OpenError {
                 "the journal belongs to a device of {} blocks of {}, not {} of {}",
                 found.1, found.0, given.1, given.0
             ),
-            Self::MemoryTooShort { slice } => write!(f, "the memory's {slice} are too few"),
+            Self::MemoryTooShort { slice, given, needed } => {
+                write!(f, "the memory has {given} {slice}, the journal needs {needed}")
+            }
             Self::IndexFull { frames_needed } => write!(
                 f,
                 "the memory given holds fewer frames than the journal; {frames_needed} will do"

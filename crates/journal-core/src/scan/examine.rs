@@ -26,7 +26,7 @@ use crate::scan::verdict::{End, Recovery};
 use crate::scan::{intent, lanes};
 use crate::space::part::{front_bytes_max, record_front_bytes_max};
 use crate::space::ring::RingOf;
-use crate::space::superblocks::{Copy, Superblock, load};
+use crate::space::superblocks::{CopyOf, Superblock, load};
 use crate::units::{BlockSize, Epoch, Generation, LANES_MAX, LaneNumber, Offset, Sequence};
 
 /// Bytes of scratch memory that are enough to examine any journal. One of smaller blocks takes
@@ -171,8 +171,9 @@ pub fn examine(
     let geometry = superblock.geometry()?;
     geometry.check_fits(pmem.len()).map_err(OpenError::Geometry)?;
     // No more than an open has: a front that is longer would be read here, and not there.
-    let Some(scratch) = scratch.get_mut(..front_bytes_max(&geometry)) else {
-        return Err(OpenError::MemoryTooShort { slice: "scratch" });
+    let (given, needed) = (scratch.len(), front_bytes_max(&geometry));
+    let Some(scratch) = scratch.get_mut(..needed) else {
+        return Err(OpenError::MemoryTooShort { slice: "scratch bytes", given, needed });
     };
     let identity = Identity::of(&superblock.header, kernels);
     let device_blocks = superblock.header.device_blocks.get();
@@ -228,9 +229,9 @@ pub fn examine(
     let mut copies = [Offset(0), geometry.second_superblock()].map(|at| (at, CopyState::Torn));
     for (at, state) in &mut copies {
         *state = match Superblock::decode(&whole, *at, kernels)? {
-            Copy::Whole(copy) => CopyState::Whole { generation: copy.generation() },
-            Copy::Torn => CopyState::Torn,
-            Copy::Foreign => CopyState::Foreign,
+            CopyOf::Whole(copy) => CopyState::Whole { generation: copy.generation() },
+            CopyOf::Torn => CopyState::Torn,
+            CopyOf::Foreign => CopyState::Foreign,
         };
     }
     Ok(Examination {
@@ -270,8 +271,9 @@ pub fn examine_frames(
     if lane.raw() >= geometry.lanes {
         return Ok(());
     }
-    let Some(scratch) = scratch.get_mut(..record_front_bytes_max(&geometry)) else {
-        return Err(OpenError::MemoryTooShort { slice: "scratch" });
+    let (given, needed) = (scratch.len(), record_front_bytes_max(&geometry));
+    let Some(scratch) = scratch.get_mut(..needed) else {
+        return Err(OpenError::MemoryTooShort { slice: "scratch bytes", given, needed });
     };
     let identity = &Identity::of(&superblock.header, kernels);
     let ring = &RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));

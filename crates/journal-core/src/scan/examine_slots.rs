@@ -46,7 +46,7 @@ pub enum SlotSight {
     Torn,
     /// Its entry is whole and cannot be. An open refuses the journal.
     Rotten,
-    /// It, or its entry, cannot be read.
+    /// The slot or its entry cannot be read.
     Missing,
 }
 

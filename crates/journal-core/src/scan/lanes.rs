@@ -97,8 +97,9 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
     ) -> Scanning<'a> {
         let Self { whole, superblock, geometry, identity, brand } = *self;
         // Which records are whole must not depend on how much memory there is.
-        let Some(front) = front.get_mut(..record_front_bytes_max(geometry)) else {
-            return Err(OpenError::MemoryTooShort { slice: "front" });
+        let (given, needed) = (front.len(), record_front_bytes_max(geometry));
+        let Some(front) = front.get_mut(..needed) else {
+            return Err(OpenError::MemoryTooShort { slice: "front bytes", given, needed });
         };
         let lanes = lanes.into_iter().inspect(|lane| {
             assert!(lane.raw() < geometry.lanes, "there is no {lane}");

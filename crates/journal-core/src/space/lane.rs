@@ -498,7 +498,7 @@ pub enum Ends {
 pub struct LaneMemory<P, H = NoHook>(pub(crate) Option<Lane<P, H>>);
 
 impl<P, H> LaneMemory<P, H> {
-    /// Nothing yet.
+    /// Memory that has no lane yet.
     pub const EMPTY: Self = Self(None);
 
     /// The lane that an open has put here, for an owner that keeps it elsewhere.

@@ -55,7 +55,7 @@ impl FrameIn {
 
 /// Where the images of frames are.
 pub(crate) trait Images {
-    /// That of a frame of [`Form::Image`].
+    /// The image of a frame of [`Form::Image`].
     fn image(&self, frame: &FrameIn) -> &[u8];
 }
 
@@ -156,7 +156,7 @@ impl<'a> LentPayload<'a> {
 /// The payloads of a part that lie in its front, one after the other in the order of the frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Encoded<'a> {
-    /// As they will be there.
+    /// All payloads as they will lie there.
     Whole(&'a [u8]),
     /// A piece of each frame.
     Pieces(&'a [Piece<'a>]),

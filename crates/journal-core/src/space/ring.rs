@@ -21,7 +21,7 @@ pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
 
 #[derive(Debug)]
 pub(crate) struct RingOf<S> {
-    /// All of it in the order of its places: for what does not ask where.
+    /// The whole ring in the order of its places, for callers that need no position.
     pub(crate) region: S,
     bytes: u64,
 }

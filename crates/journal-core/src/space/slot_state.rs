@@ -24,7 +24,7 @@ pub struct SlotState {
 }
 
 impl SlotState {
-    /// Nothing yet.
+    /// The state of a slot of which nothing is known yet.
     pub const EMPTY: Self =
         Self { noted: 0, written_whole: false, is_free: false, next: NONE, dirty: (0, 0) };
 

@@ -14,7 +14,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Nothing yet.
+    /// The counts before the first store.
     pub const NOTHING: Self = Self { bytes: 0, lines: 0 };
 
     /// Adds a store.

@@ -119,7 +119,9 @@ impl core::fmt::Display for SuperblockError {
                 write!(f, "on-media format {found}, this version knows {FORMAT_VERSION}")
             }
             Self::Features { unknown } => write!(f, "unknown incompatible features {unknown:#x}"),
-            Self::Geometry => f.write_str("the superblock's geometry does not fit"),
+            Self::Geometry => {
+                f.write_str("the superblock's geometry is impossible, or larger than the span")
+            }
             Self::Medium(error) => error.fmt(f),
         }
     }
@@ -318,25 +320,25 @@ impl Superblock {
         pmem: &impl Source,
         at: Offset,
         kernels: &impl Kernels,
-    ) -> Result<Copy, SuperblockError> {
+    ) -> Result<CopyOf, SuperblockError> {
         let fixed = size_of::<SuperblockHeader>();
-        let Some(bytes) = readable(pmem.bytes(at, fixed))? else { return Ok(Copy::Torn) };
-        let Ok(header) = SuperblockHeader::read_from_bytes(bytes) else { return Ok(Copy::Torn) };
+        let Some(bytes) = readable(pmem.bytes(at, fixed))? else { return Ok(CopyOf::Torn) };
+        let Ok(header) = SuperblockHeader::read_from_bytes(bytes) else { return Ok(CopyOf::Torn) };
         if header.magic != MAGIC {
-            return Ok(Copy::Foreign);
+            return Ok(CopyOf::Foreign);
         }
         let lanes = header.lanes.get();
         if lanes == 0 || lanes > LANES_MAX {
-            return Ok(Copy::Torn);
+            return Ok(CopyOf::Torn);
         }
         let len = superblock_bytes(lanes);
-        let Some(bytes) = readable(pmem.bytes(at, len))? else { return Ok(Copy::Torn) };
+        let Some(bytes) = readable(pmem.bytes(at, len))? else { return Ok(CopyOf::Torn) };
         let Some((content, check)) = bytes.split_last_chunk::<CHECK_BYTES>() else {
-            return Ok(Copy::Torn);
+            return Ok(CopyOf::Torn);
         };
         let check = u64::from_le_bytes(*check);
         if kernels.crc64(0, content) != check {
-            return Ok(Copy::Torn);
+            return Ok(CopyOf::Torn);
         }
         if header.version.get() != FORMAT_VERSION {
             return Err(SuperblockError::Version { found: header.version.get() });
@@ -350,11 +352,11 @@ impl Superblock {
         if superblock.has_notes() {
             let behind = Offset(at.raw().saturating_add(len as u64));
             let Some(kept) = readable(pmem.bytes(behind, size_of::<KeptNote>()))? else {
-                return Ok(Copy::Torn);
+                return Ok(CopyOf::Torn);
             };
             let kept = KeptNote::read_from_bytes(kept).ok();
             let kept = kept.filter(|kept| kept.right_check(check, kernels) == kept.check.get());
-            let Some(KeptNote { stamp, note, .. }) = kept else { return Ok(Copy::Torn) };
+            let Some(KeptNote { stamp, note, .. }) = kept else { return Ok(CopyOf::Torn) };
             let noted = (Stamp(stamp.get()), note.map(U64::get));
             superblock.noted = Some(noted).filter(|(stamp, _)| stamp.raw() > 0);
         }
@@ -367,7 +369,7 @@ impl Superblock {
             superblock.begin_notes().map_err(|_| SuperblockError::Geometry)?;
         }
         superblock.check_counters()?;
-        Ok(Copy::Whole(superblock))
+        Ok(CopyOf::Whole(superblock))
     }
 }
 
@@ -397,7 +399,7 @@ const fn mark_of_close(generation: Generation) -> u32 {
 /// What one copy is.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is nowhere to box it, and it lives shortly")]
-pub(crate) enum Copy {
+pub(crate) enum CopyOf {
     /// A superblock.
     Whole(Superblock),
     /// A journal's, and not whole or not readable.
@@ -525,7 +527,7 @@ pub(crate) fn load(
     }
     let first = Superblock::decode(pmem, Offset(0), kernels)?;
     let second_at = match &first {
-        Copy::Whole(superblock) => superblock.geometry()?.second_superblock(),
+        CopyOf::Whole(superblock) => superblock.geometry()?.second_superblock(),
         _ => match hinted_second(pmem, kernels)? {
             Some(second_at) => second_at,
             None => find_second(pmem, kernels)?.unwrap_or(Offset(0)),
@@ -535,18 +537,18 @@ pub(crate) fn load(
         None
     } else {
         match Superblock::decode(pmem, second_at, kernels)? {
-            Copy::Whole(superblock) => Some(superblock),
+            CopyOf::Whole(superblock) => Some(superblock),
             _ => None,
         }
     };
     match (first, second) {
-        (Copy::Whole(a), Some(b)) if b.generation() > a.generation() => {
+        (CopyOf::Whole(a), Some(b)) if b.generation() > a.generation() => {
             Ok(([Offset(0), second_at], b))
         }
-        (Copy::Whole(a), _) => Ok(([second_at, Offset(0)], a)),
+        (CopyOf::Whole(a), _) => Ok(([second_at, Offset(0)], a)),
         (_, Some(b)) => Ok(([Offset(0), second_at], b)),
-        (Copy::Foreign, None) => Err(SuperblockError::NotAJournal),
-        (Copy::Torn, None) => Err(SuperblockError::Corrupt),
+        (CopyOf::Foreign, None) => Err(SuperblockError::NotAJournal),
+        (CopyOf::Torn, None) => Err(SuperblockError::Corrupt),
     }
 }
 
@@ -606,7 +608,7 @@ fn second_at(
     at: Offset,
     kernels: &impl Kernels,
 ) -> Result<Option<Superblock>, SuperblockError> {
-    let Copy::Whole(superblock) = Superblock::decode(pmem, at, kernels)? else { return Ok(None) };
+    let CopyOf::Whole(superblock) = Superblock::decode(pmem, at, kernels)? else { return Ok(None) };
     let is_second = superblock.geometry()?.second_superblock() == at;
     Ok(is_second.then_some(superblock))
 }

@@ -51,9 +51,9 @@ const MAPPED_FROM_BYTES: usize = 512 << 10;
 /// machine that has given memory back ten and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// All of them before a thread uses one, so that no thread waits for one then.
+    /// Memory takes all pages before a thread uses one. So no thread waits for a page.
     AtOnce,
-    /// Each when it is first used.
+    /// Memory takes each page when a thread first uses it.
     AsUsed,
 }
 

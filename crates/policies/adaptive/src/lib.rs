@@ -1,5 +1,10 @@
 //! Of each update the cheapest form, by a model of what the medium and the coder cost.
 //!
+//! It follows no paper. It chooses among the forms of the other policies: the whole block
+//! (`full-block`), runs of changed bytes, a bitmap with words or sub-blocks (`two-level`), the
+//! compressed XOR and moved bytes (`compressed-delta`). By settings it also chooses slots
+//! (`byte-delta`), appends that go home, and the disk-side log (`two-level`).
+//!
 //! - **Costs** in persistent memory what the cheapest form takes. That is the changed bytes as
 //!   runs, words or sub-blocks with a bitmap, or the XOR of both images compressed. Or it is copies
 //!   from the old image, or the whole block. Behind the header of a frame 9 bytes say which images

@@ -9,9 +9,12 @@
 //! - **Choose it** when the same blocks are rewritten with small changes, and the store does not
 //!   say which. Where it does, as patches, they go into the record as runs, and no slot is touched.
 //!
-//! It follows NJS, versioned journal blocks updated by the byte. It tells three kinds of updates
-//! apart. Metadata and overwritten data go to slots. Appended data, whose old content nobody needs,
-//! goes straight home, and is synced there before the record; [`Appends`] says otherwise.
+//! It follows NJS, versioned journal blocks updated by the byte. It has the paper's two versions of
+//! a block, its writing of changed bytes alone, and its delayed checkpoint, which first gives back
+//! older versions. Beyond the paper, one checked record and one fence commit a transaction, and rot
+//! is told from a torn tail. It tells three kinds of updates apart. Metadata and overwritten data
+//! go to slots. Appended data, whose old content nobody needs, goes straight home, and is synced
+//! there before the record; [`Appends`] says otherwise.
 //!
 //! A journal without slots logs whole blocks. An image that changes nothing is not logged, where
 //! the store gives the old one. [`Settings::compares`] adds: where the journal keeps the old one in

@@ -132,7 +132,7 @@ pub struct Images<'a> {
 }
 
 impl Form {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Self; 6] =
         [Self::Runs, Self::Words, Self::Xor, Self::Complement, Self::Moves, Self::SubBlocks];
 

@@ -204,7 +204,7 @@ pub fn apply(payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// Copies a run from one place to another; `None` where there is not so much.
+/// Copies a run from one place to another; `None` if either side is shorter than the run.
 #[inline]
 fn copy_run(payload: &[u8], from: usize, block: &mut [u8], to: usize, bytes: usize) -> Option<()> {
     let into = block.get_mut(to..)?;

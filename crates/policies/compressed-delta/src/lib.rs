@@ -10,10 +10,15 @@
 //! - **Choose it** when persistent memory is small, slow or wears out, and updates are small or
 //!   compress well.
 //!
-//! It follows delta journaling. Each payload says between which images it leads
-//! ([`policy_codec::between`]), so that it may meet a home that is newer. What goes to the log is
-//! decided by the share of bits that differ ([`Settings`]), and where nothing is shorter than the
-//! block. It is told the old image, or logs the whole block; patches alone it does not take.
+//! It follows delta journaling. It has the paper's compressed XOR, its choice by the share of bits
+//! that differ, and its log on the disk, where the journal has one. Beyond the paper, it can copy
+//! bytes that have moved inside a block from the old image ([`Settings::moves`]), and one fence
+//! commits a transaction.
+//!
+//! Each payload says between which images it leads ([`policy_codec::between`]), so that it may meet
+//! a home that is newer. What goes to the log is decided by the share of bits that differ
+//! ([`Settings`]), and where nothing is shorter than the block. It is told the old image, or logs
+//! the whole block; patches alone it does not take.
 //!
 //! The payload's form is one of [`policy_codec::deltas`]: the XOR is compressed as an LZO1X stream,
 //! or its complement, where nearly all bits differ.

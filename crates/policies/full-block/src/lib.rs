@@ -1,5 +1,8 @@
 //! Whole blocks: every update is logged as the block's new image, as JBD2 does.
 //!
+//! It has whole images, transactions and checkpoints, as a block journal has. Instead of a
+//! descriptor block and a commit block, one checked record and one fence commit a transaction.
+//!
 //! - **Costs** a block and 16 bytes per update in persistent memory, and per record a header line
 //!   and a check. One block of 4 KiB takes 66 lines. No memory beside the index.
 //! - **Choose it** when most of a block changes with every update, or when nothing is known of what

@@ -8,10 +8,15 @@
 //! - **Choose it** when the data that is written most fits the slots. It then goes to the device
 //!   only when slots run short, the blocks used longest ago first: reads count.
 //!
-//! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. Its journal
-//! entry is a commit here; what is written between two of them is gathered by a running transaction
-//! ([`Pacing`]). That keeps it in ordinary memory as long as the memory suffices. What is more goes
-//! on to active slots, where it is changed in place until the commit names them.
+//! It follows HasFS, whose page cache is persistent memory with lazy copy-on-write. It has the
+//! paper's slots as the cache, its entries that name slots, and its checkpoint of metadata alone.
+//! Beyond the paper, one checked record and one fence make an entry durable, and rot is told from a
+//! torn tail.
+//!
+//! The paper's journal entry is a commit here. What is written between two of them is gathered by a
+//! running transaction ([`Pacing`]). That keeps it in ordinary memory as long as the memory
+//! suffices. What is more goes on to active slots, where it is changed in place until the commit
+//! names them.
 //!
 //! Patches go into the record as runs. A journal without slots logs whole blocks. An image that
 //! changes nothing is not logged, where the store gives the old one. [`Settings::compares`] adds:

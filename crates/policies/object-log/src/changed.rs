@@ -113,7 +113,7 @@ impl<'a, S: Iterator<Item = Span> + Clone> Changed<'a, S> {
         Runs { changed: self, spans, touched: 0..0, rest: 0..0 }
     }
 
-    /// Their indexes.
+    /// The indexes of the objects that changed.
     pub(crate) fn objects(&self) -> impl Iterator<Item = usize> {
         self.runs().flatten()
     }

@@ -15,8 +15,12 @@
 //!   patches). A block of which the greater part changes is logged whole.
 //!
 //! The unit is [`Update::object_bytes`], or where the store does not know, a piece of
-//! [`Settings::object_bytes`]. It follows FGM, the fine-grained metadata journal, with one record
-//! and one step instead of its two. [`Pacing`] has its timer and the size of its `TxnInfo`.
+//! [`Settings::object_bytes`].
+//!
+//! It follows FGM, the fine-grained metadata journal. It has the paper's objects, one descriptor
+//! for a transaction, and checkpoints by room or time. [`Pacing`] has its timer and the size of its
+//! `TxnInfo`. Beyond the paper, one fence commits instead of two, and a home write that tears loses
+//! no clean object. Patches are logged by the byte.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -100,7 +104,7 @@ impl<K> ObjectLog<K> {
         usize::try_from(bytes).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Whether so much of a block changes that its image is the better frame.
+    /// Whether a block changes so far that its image is the better frame.
     fn is_too_much(&self, size: &Size, image: &[u8]) -> bool {
         let share = size.bytes.saturating_mul(256);
         share >= image.len().saturating_mul(usize::from(self.settings.whole_at))

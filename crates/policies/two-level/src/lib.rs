@@ -8,11 +8,15 @@
 //! - **Choose it** when persistent memory is small beside a disk that takes large sequential writes
 //!   well. Bytes in memory are spent where they save the most on the disk.
 //!
-//! It follows two-level logging. Metadata stays in persistent memory whatever its size. What
-//! changes is what the store says, in ranges. Where it gives whole images, the old one is compared,
-//! unless [`Settings::compares`] says not to. Blocks that are logged lie above what is home or in
-//! the disk's log, never over it. The content below stays until a newer one is durable. Readers
-//! find the newest content in memory as long as a cache keeps it.
+//! It follows two-level logging. It has the paper's sub-blocks with a bitmap, its log on the disk,
+//! where the journal has one, and a cleaner that empties the log's segments. Beyond the paper, one
+//! checked record and one fence commit a transaction, and rot is told from a torn tail.
+//!
+//! Metadata stays in persistent memory whatever its size. What changes is what the store says, in
+//! ranges. Where it gives whole images, the old one is compared, unless [`Settings::compares`] says
+//! not to. Blocks that are logged lie above what is home or in the disk's log, never over it. The
+//! content below stays until a newer one is durable. Readers find the newest content in memory as
+//! long as a cache keeps it.
 //!
 //! Of an appended block nobody needs the old content. Its sub-blocks that hold anything are logged
 //! above zeroes, if that is less than what changes.
@@ -119,9 +123,9 @@ impl Default for Settings {
 
 const SUB_BLOCKS: u8 = 1;
 const RUNS: u8 = 2;
-/// And the power of two that a sub-block has, where it is another one.
+/// Where sub-blocks have another size, the form is this number plus their power of two.
 const SUB_BLOCKS_OF: u8 = 16;
-/// And this, where they lie above zeroes instead of what the block held.
+/// This number is added to the form of sub-blocks that lie above zeroes, not above old content.
 const OVER_ZEROES: u8 = 64;
 
 /// The form of a payload with sub-blocks of this size.

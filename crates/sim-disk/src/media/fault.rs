@@ -24,7 +24,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 9] = [
         Self::Fence,
         Self::MemoryRead,
@@ -37,7 +37,7 @@ impl Operation {
         Self::FileSync,
     ];
 
-    /// Those of memory and disks.
+    /// The operations of memory and disks.
     pub const MEMORY_AND_DISKS: [Self; 5] =
         [Self::Fence, Self::MemoryRead, Self::DiskRead, Self::DiskWrite, Self::DiskSync];
 }

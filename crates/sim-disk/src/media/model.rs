@@ -32,7 +32,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 4] = [Self::X86Line, Self::Torn8, Self::Arm, Self::Eadr];
 }
 
@@ -113,7 +113,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Self; 28] = [
         Self::FenceCompletesAllThreads,
         Self::WeakFlushIsStrong,
@@ -145,7 +145,7 @@ impl Defect {
         Self::KillIsAFence,
     ];
 
-    /// Those that only a store with files can notice.
+    /// The defects that only a store with files can notice.
     pub const OF_FILES: [Self; 6] = [
         Self::FileSyncIsNoOp,
         Self::FileSyncCoversAllFiles,

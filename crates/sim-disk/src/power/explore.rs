@@ -119,15 +119,15 @@ impl Explorer {
         self
     }
 
-    /// Also kill the process after every event, and cut the power later.
+    /// Lets the explorer also kill the process after every event, and cut the power later.
     #[must_use]
     pub const fn with_kills(mut self) -> Self {
         self.kills = true;
         self
     }
 
-    /// Also harm every image of a program's own crashes before it is booted: rot and poison come on
-    /// top of the power loss. Images of crashes inside recovery are not harmed.
+    /// Lets the explorer also harm every image of a program's own crashes before it is booted: rot
+    /// and poison come on top of the power loss. Images of crashes inside recovery are not harmed.
     #[must_use]
     pub const fn with_damage(mut self, damage: Damage) -> Self {
         self.damage = Some(damage);

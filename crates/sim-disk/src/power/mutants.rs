@@ -36,7 +36,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// All of them.
+    /// All mutations.
     pub const ALL: [Self; 6] = [
         Self::DropFlush,
         Self::ShortenRange,

@@ -33,7 +33,7 @@ pub(crate) struct Piece {
     pub(crate) at: u64,
     /// Which of its bytes.
     pub(crate) mask: u8,
-    /// Their values.
+    /// The values of these bytes.
     pub(crate) value: [u8; WORD_BYTES],
 }
 

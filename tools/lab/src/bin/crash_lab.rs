@@ -40,7 +40,7 @@ use lab::crash_lab::door::{self, Doors};
 use lab::crash_lab::harm::{Harm, harm_all};
 use lab::crash_lab::sizes::{FULL, Sizes};
 use lab::crash_lab::table::{
-    self, Slot, json_of_catalogue, print_left_out, print_model, print_slots,
+    self, Slot, json_of_known_bugs, print_left_out, print_model, print_slots,
 };
 use lab::crash_lab::work::{Progress, THREADS, Work};
 use lab::gates::{self, Gate};
@@ -158,6 +158,7 @@ fn main() -> ExitCode {
 
 /// Everything; what was required, and what was reached.
 fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
+    // 1. The arguments say what is run, and for how long.
     let begin = Instant::now();
     let others = arguments.gates.clone().unwrap_or_else(gates_folder);
     let seed = arguments.seed;
@@ -176,7 +177,9 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         "overwrite and append keep the old image from the policy; append says it is not needed"
     );
     println!("an aborted transaction is a streamed one, given up after its parts were stored");
+    // 2. The oracle is shown states that it must refuse.
     the_oracle_can_fail()?;
+    // 3. Mutants are hunted.
     // The hunt has a thread of its own, beside those of the models; one for all policies has the
     // tests' own deltas, as the test of it has.
     let deltas = match policies[..] {
@@ -184,14 +187,15 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
         _ => Kind::Words,
     };
     let hunt = std::thread::spawn(move || (mutants::hunt_all(deltas), known_bugs::try_all()));
-    // A tenth of the time at most.
+    // 4. Harm without a crash, in a tenth of the time at most.
     let harms = harm_all(policies, &sizes, Instant::now() + budget / 10);
     harms.iter().for_each(Harm::print);
-    // Another tenth.
+    // 5. Programs of the front door, in another tenth.
     let until = Instant::now() + budget / 10;
     let required = (sizes.door_programs, seed);
     let doors: Vec<_> = policies.iter().map(|of| door::explore(*of, required, until)).collect();
     doors.iter().for_each(Doors::print);
+    // 6. Each policy under each model, in the rest of the time.
     let progress = Progress::new(budget);
     let mut slots: Vec<Slot> = Vec::new();
     let count = policies.len() * MODELS.len();
@@ -226,12 +230,13 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
             slots.push(Slot::new(name, model, &plan, seen.ok()));
         }
     }
+    // 7. All results are held against the gates, printed, and written.
     let (bag, entries) = hunt.join().map_err(|_| "the hunt for mutants panicked")?;
     let mut gates: Vec<Gate> = slots.iter().flat_map(|slot| slot.gates(&sizes)).collect();
     gates.extend(harms.iter().flat_map(Harm::gates));
     gates.extend(doors.iter().flat_map(Doors::gates));
     gates.extend(gates_of_hunt(&bag));
-    gates.extend(gates_of_catalogue(&entries));
+    gates.extend(gates_of_known_bugs(&entries));
     gates.extend(gates::elsewhere::read(&others));
     let took = begin.elapsed();
     println!("\n{} s on {THREADS} threads, and one for the hunt", took.as_secs());
@@ -251,7 +256,7 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
             "slots": slots.iter().map(Slot::json).collect::<Vec<_>>(),
             "harm": harms.iter().map(Harm::json).collect::<Vec<_>>(),
             "front_door": doors.iter().map(Doors::json).collect::<Vec<_>>(),
-            "catalogue": json_of_catalogue(&entries),
+            "known_bugs": json_of_known_bugs(&entries),
             "gates": gates::json(&gates),
             "enough": gates::exit_code(&gates) == 0,
         });
@@ -261,10 +266,10 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     Ok(gates)
 }
 
-/// What the catalogue came to.
-fn gates_of_catalogue(entries: &[Entry]) -> Vec<Gate> {
-    println!("\nthe catalogue of bugs that others had:\n{}", known_bugs::table(entries));
-    table::gates_of_catalogue(entries)
+/// What became of the known bugs.
+fn gates_of_known_bugs(entries: &[Entry]) -> Vec<Gate> {
+    println!("\nknown bugs of other systems:\n{}", known_bugs::table(entries));
+    table::gates_of_known_bugs(entries)
 }
 
 const fn writes_at(kind: Kind) -> &'static str {

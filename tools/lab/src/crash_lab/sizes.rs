@@ -20,8 +20,8 @@
 //! | lengths of lanes filled, of one and of two | all | all | all |
 //! | programs of the front door | 40 | 400 | 20,000 |
 //!
-//! Once for all: every mutant killed, those of the catalogue too, every persist site got wrong, and
-//! no state that was not allowed.
+//! Once for all: every mutant killed, those of the known bugs too, every persist site got wrong,
+//! and no state that was not allowed.
 //!
 //! A run of one policy owes what the ten minutes that it takes come to, or its part of that.
 

@@ -10,7 +10,7 @@ use crate::core_crash::program::Kind;
 use crate::crash_lab::sizes::Sizes;
 use crate::crash_lab::work::{LENGTH_MAX, Seen};
 use crate::gates::Gate;
-use crate::gates::own::{Count, of_catalogue};
+use crate::gates::own::{Count, of_known_bugs};
 use crate::known_bugs::{BUGS, Entry, Fate, Score, Tried};
 
 /// One policy under one model.
@@ -223,18 +223,18 @@ pub fn gates_of_bag(bag: &Bag) -> Vec<Gate> {
     ]
 }
 
-/// What became of the catalogue.
-pub fn gates_of_catalogue(entries: &[Entry]) -> Vec<Gate> {
+/// What became of the known bugs.
+pub fn gates_of_known_bugs(entries: &[Entry]) -> Vec<Gate> {
     let score = Score::of(entries);
     let Score { made, tested, absent, .. } = score;
     let mutants = Count { required: score.mutants as u64, reached: score.killed as u64 };
     let bugs = Count { required: BUGS as u64, reached: (made + tested + absent) as u64 };
     let note = format!("{made} by mutants, {tested} by tests of processes, {absent} not here");
-    of_catalogue(mutants, score.wrong as u64, bugs, &note)
+    of_known_bugs(mutants, score.wrong as u64, bugs, &note)
 }
 
-/// What became of the catalogue, for other programs to read.
-pub fn json_of_catalogue(entries: &[Entry]) -> Value {
+/// What became of the known bugs, for other programs to read.
+pub fn json_of_known_bugs(entries: &[Entry]) -> Value {
     let of_mutant = |tried: &Tried| {
         let (name, killed, states) = (&tried.name, tried.is_killed(), tried.states);
         json!({ "mutant": name, "killed": killed, "states": states })

@@ -20,14 +20,15 @@ pub fn of_harm(of: &str, bits: Count, faults: Count, full: Count, wrong: u64) ->
     ]
 }
 
-/// What became of the catalogue's mutants, and of its bugs.
-pub fn of_catalogue(mutants: Count, wrong: u64, bugs: Count, note: &str) -> Vec<Gate> {
-    let killed = Gate::at_least("catalogue: mutants killed", "", mutants.required, mutants.reached);
-    let bugs = Gate::at_least("catalogue: bugs accounted for", "", bugs.required, bugs.reached);
+/// What became of the mutants of known bugs, and of these bugs.
+pub fn of_known_bugs(mutants: Count, wrong: u64, bugs: Count, note: &str) -> Vec<Gate> {
+    let killed =
+        Gate::at_least("known bugs: mutants killed", "", mutants.required, mutants.reached);
+    let bugs = Gate::at_least("known bugs: accounted for", "", bugs.required, bugs.reached);
     vec![
         killed,
         Gate { note: note.to_owned(), ..bugs },
-        Gate::at_most("catalogue: wrong without a mutant", "", 0, wrong),
+        Gate::at_most("known bugs: wrong without a mutant", "", 0, wrong),
     ]
 }
 
@@ -41,16 +42,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_wrong_fails() {
-        let good = [of_harm("a", GOOD, GOOD, GOOD, 0), of_catalogue(GOOD, 0, GOOD, "")].concat();
+        let good = [of_harm("a", GOOD, GOOD, GOOD, 0), of_known_bugs(GOOD, 0, GOOD, "")].concat();
         assert_eq!((exit_code(&good), shortfalls(&good).len()), (0, 0));
         for (gates, name) in [
             (of_harm("a", SHORT, GOOD, GOOD, 0), "bits turned"),
             (of_harm("a", GOOD, SHORT, GOOD, 0), "operations failed"),
             (of_harm("a", GOOD, GOOD, SHORT, 0), "lanes filled"),
             (of_harm("a", GOOD, GOOD, GOOD, 1), "harm"),
-            (of_catalogue(SHORT, 0, GOOD, ""), "mutants killed"),
-            (of_catalogue(GOOD, 1, GOOD, ""), "wrong"),
-            (of_catalogue(GOOD, 0, SHORT, ""), "accounted"),
+            (of_known_bugs(SHORT, 0, GOOD, ""), "mutants killed"),
+            (of_known_bugs(GOOD, 1, GOOD, ""), "wrong"),
+            (of_known_bugs(GOOD, 0, SHORT, ""), "accounted"),
         ] {
             let lines = shortfalls(&gates);
             assert!(exit_code(&gates) != 0 && lines.len() == 1, "{lines:?}");
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_table_says_how_bugs_are_accounted_for() {
-        let table = table(&of_catalogue(GOOD, 0, GOOD, "1 is not here"));
+        let table = table(&of_known_bugs(GOOD, 0, GOOD, "1 is not here"));
         assert!(
             table.lines().nth(2).is_some_and(|line| line.ends_with("1 is not here")),
             "{table}"

@@ -1,4 +1,4 @@
-//! A bug of the catalogue.
+//! A known bug.
 
 use crate::known_bugs::killing::Mutant;
 

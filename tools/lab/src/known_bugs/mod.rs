@@ -1,6 +1,6 @@
-//! The catalogue: 52 bugs that other systems had, and what keeps each of them out of this one.
+//! Known bugs: 52 that other systems had, and what keeps each of them out of this one.
 //!
-//! A bug of the catalogue is made here, as a *mutant*: a persist site that is got wrong, a rule of
+//! A known bug is made here, as a *mutant*: a persist site that is got wrong, a rule of
 //! the protocol that is not kept, or a port that keeps less than it promises. Each mutant has to be
 //! killed: programs that survive every crash without it do not survive with it. Where a bug has no
 //! place here, its entry says why; where only processes can have it, its entry names the tests that

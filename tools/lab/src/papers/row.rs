@@ -54,7 +54,7 @@ impl Band {
 pub enum Unit {
     /// More or less in a hundred.
     Percent,
-    /// So much faster.
+    /// How many times faster.
     Times,
     Millis,
     Seconds,

@@ -48,7 +48,7 @@ pub enum Role {
 pub struct Known {
     pub name: &'static str,
     pub policy: fn() -> DynPolicy,
-    /// Its bound, with books that are empty.
+    /// Makes the policy's bound, before any update is counted.
     pub bound: fn() -> Box<dyn Bound>,
     /// Whether appends go home before they are committed: what is home of a block that was new in
     /// a transaction which did not come about is then undefined.

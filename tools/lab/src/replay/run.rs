@@ -192,8 +192,9 @@ impl Wear {
     }
 }
 
-/// What framing may add to the bound: a tenth of it, and so much for a frame and for a record.
+/// Framing may add to the bound a tenth of it, and this many bytes for each frame.
 const FRAME_ALLOWANCE: u64 = 24;
+/// The bytes that framing may add for each record.
 const RECORD_ALLOWANCE: u64 = 128;
 
 impl Figures {

@@ -506,6 +506,7 @@ pub fn recover(
     partners: &Partners,
     apply: Apply<'_>,
 ) -> Result<Found, Refusal> {
+    // 1. The superblock is read, and suits its partners.
     let medium = &Medium { bytes: image.pmem(), poisoned };
     let (copy, second) = superblock(medium)?;
     let (head, notes) = copy.split_at(BOOK.head.len());
@@ -523,6 +524,7 @@ pub fn recover(
     {
         return Err(Refusal::Partners);
     }
+    // 2. The lanes are walked, each from its head to its end.
     let id = &head[BOOK.head.field("journal_id").at..][..16];
     let shield = 2 * field("unit_bytes");
     let behind = lanes_at(head);
@@ -561,6 +563,7 @@ pub fn recover(
         lanes.push(Lane { start, bytes, note: note.to_vec(), records });
         ends.push(end);
     }
+    // 3. The intent in the shield area is read, and counts in its own epoch alone.
     let bytes = shield_bytes(head);
     let parts = parts_of(255, shield, bytes, [0..0, 0..0]);
     let found = if bytes > 0 { parts.part(0, record_seed(id), bytes)? } else { None };
@@ -575,7 +578,9 @@ pub fn recover(
     });
     let batch = intent.as_ref().map_or(0, |part| part.header.field("sequence"));
     evidence.counter = evidence.counter.max(batch);
+    // 4. Nothing that was durable is missing; otherwise the journal is refused.
     decide(&evidence, &ends, (field("generation"), field("epoch")))?;
+    // 5. Slot entries are read. A record that names a torn slot ends its lane.
     let entries = area.entries(medium, id)?;
     let stamps = entries.iter().filter(|entry| entry.state == State::Whole);
     let stamp = stamps.map(|entry| entry.field("stamp")).max();
@@ -590,6 +595,7 @@ pub fn recover(
     if let Some(Entry { slot, .. }) = torn.find(|entry| !versions.name(entry.slot)) {
         return Err(Refusal::RottenEntry { slot: *slot });
     }
+    // 6. Each block's content is made of its versions.
     let blocks = versions.contents(intent.as_ref(), image, &area, id, apply);
     let note = newest_note(kept_note(medium, &copy, second), &lanes);
     let copy_bytes = copy.len() as u64 + 8;

@@ -4,7 +4,8 @@
 //! It is held to that on the first 300 transactions of two traces, in memories of four sizes, where
 //! the blocks that these write take up to two thirds of the memory. Beyond that, policies that keep
 //! blocks in slots write fewer of them home. The policy has no slots unless it is told to, and a
-//! ring needs room for what is stale. How far it is behind there is limited too.
+//! ring needs room for what is stale. The test also limits how far the policy may fall behind
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs::File;

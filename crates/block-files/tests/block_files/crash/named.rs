@@ -20,7 +20,7 @@ struct Named {
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Create(&'static str),
-    /// These bytes, so often, from there on; not durable yet.
+    /// Writes a byte a number of times, from an offset on. The write is not durable yet.
     Write(&'static str, usize, u8, usize),
     SetLen(&'static str, usize),
     Sync,

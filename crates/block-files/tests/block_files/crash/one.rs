@@ -18,7 +18,7 @@ struct One {
 enum Act {
     /// Bytes at two places, in one durable transaction.
     Both(u8),
-    /// Not durable yet.
+    /// Appends bytes, which are not durable yet.
     Append(u8),
     SetLen(usize),
     Sync,

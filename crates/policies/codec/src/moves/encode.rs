@@ -22,7 +22,7 @@ const TABLE_BITS_MIN: u32 = 6;
 const OLD_STEP: usize = 4;
 /// How many new bytes there are before places are looked up.
 const PATIENCE: usize = 4;
-/// A copy from the same distance that is so long is taken without looking for a longer one.
+/// A copy from the same distance that has this length is taken without looking for a longer one.
 const LONG_ENOUGH: usize = 24;
 /// How many bytes longer a copy from a new distance is that replaces one from a remembered one.
 const WORTH: usize = 3;
@@ -242,7 +242,7 @@ pub fn encode(
     let mut sink = Sink::new(out);
     let mut distances = Distances::new(new.len());
     // The copy that is not written yet, because the new bytes behind it belong to its command.
-    let mut copy = Copy { which: 0, difference: 0, length: 0 };
+    let mut copy = Move { which: 0, difference: 0, length: 0 };
     let (mut at, mut news_from) = (0_usize, 0_usize);
     while at < new.len() {
         let waiting = at.wrapping_sub(news_from);
@@ -259,7 +259,7 @@ pub fn encode(
         if from > 0 {
             put_command(&mut sink, copy, new, news_from, from)?;
         }
-        copy = Copy {
+        copy = Move {
             which: found.which,
             difference: difference(distances.last(), found.distance),
             length: found.length.wrapping_add(back),
@@ -273,16 +273,16 @@ pub fn encode(
     if news_from < news_end {
         put_command(&mut sink, copy, new, news_from, news_end)?;
     } else if copy.which > 0 {
-        put_command(&mut sink, Copy { length: LENGTH_MIN, ..copy }, new, 0, 0)?;
+        put_command(&mut sink, Move { length: LENGTH_MIN, ..copy }, new, 0, 0)?;
     }
     Ok(sink.used())
 }
 
 /// A copy as it is written.
 #[derive(Clone, Copy)]
-struct Copy {
+struct Move {
     which: usize,
-    /// That of a new distance to the last.
+    /// How far a new distance is from the last one, as a number.
     difference: usize,
     length: usize,
 }
@@ -300,7 +300,7 @@ const fn difference(last: usize, new: usize) -> usize {
 #[allow(clippy::cast_possible_truncation, reason = "three bits each, and low bytes on purpose")]
 fn put_command(
     sink: &mut Sink<'_>,
-    copy: Copy,
+    copy: Move,
     new: &[u8],
     from: usize,
     to: usize,

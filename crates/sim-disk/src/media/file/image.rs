@@ -56,7 +56,7 @@ pub struct FileFacts {
 }
 
 impl FileFacts {
-    /// These facts.
+    /// The facts with these values.
     #[must_use]
     pub const fn new(torn_by: TornBy, unwritten: Unwritten) -> Self {
         Self { torn_by, unwritten }

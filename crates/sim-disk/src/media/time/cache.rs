@@ -19,7 +19,7 @@ const OLDEST_EVERY: u64 = 8;
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) extent: Extent,
-    /// Not served before this time: the youngest of the requests came then.
+    /// When the youngest of the requests came. The drive serves none of them earlier.
     pub(crate) arrival: u64,
     /// The numbers of the requests; one that lies here in several parts is here several times.
     pub(crate) requests: Vec<u64>,

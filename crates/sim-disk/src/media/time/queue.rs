@@ -20,7 +20,7 @@ use crate::media::time::drive::{Drive, Extent, QueueFacts, Service};
 
 /// Writes have waited too long for reads after this time without one.
 pub const WRITES_WAIT_NS: u64 = 500_000_000;
-/// So that these go first.
+/// When they have, this number of writes goes first.
 pub const WRITES_AT_A_TIME: usize = 16;
 
 /// What a drive served, and when.

@@ -57,7 +57,7 @@ pub enum RotSeen {
 }
 
 impl RotSeen {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Whole, Self::Refused, Self::Unreadable, Self::LastLost];
 }
 

@@ -52,6 +52,7 @@ pub fn table(scale: u64, scale_of_fgm: u64) -> Result<String, Failure> {
         }
         Ok(())
     };
+    // 1. HasFS on a disk.
     let hdd = HddModel::rpm_7200();
     let on_hdd =
         |model| hasfs::random_against_none(Medium::Hdd(model), MemoryModel::hasfs(), scale);
@@ -76,6 +77,7 @@ pub fn table(scale: u64, scale_of_fgm: u64) -> Result<String, Failure> {
             }),
         ],
     )?;
+    // 2. HasFS on an SSD.
     let ssd = SsdModel::sata();
     let on_ssd =
         |model| hasfs::random_against_none(Medium::Ssd(model), MemoryModel::hasfs(), scale);
@@ -92,6 +94,7 @@ pub fn table(scale: u64, scale_of_fgm: u64) -> Result<String, Failure> {
             ("a sync", &|change| on_ssd(SsdModel { sync_ns: change.of(ssd.sync_ns), ..ssd })),
         ],
     )?;
+    // 3. FGM against a second disk.
     add(
         "FGM 12a postmark / second disk",
         &[
@@ -106,6 +109,7 @@ pub fn table(scale: u64, scale_of_fgm: u64) -> Result<String, Failure> {
             }),
         ],
     )?;
+    // 4. Deltas on a card.
     let card = CardModel::class_10();
     // A commit of 1 MiB has to fit into the memory.
     let scale = scale.min(8);
