@@ -568,7 +568,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.
-    /// What lies there stays, and the journal goes on finding it there.
+    /// What lies there stays, and the journal goes on finding it there. Where there is a disk-side
+    /// log, changes are moved to new places of it first, as long as it has some.
     ///
     /// A policy that [keeps content in slots](Policy::keeps_in_slots) needs no more than this.
     /// Under a policy without slots and log it is a [`checkpoint`](Self::checkpoint).

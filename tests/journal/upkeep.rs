@@ -141,6 +141,30 @@ fn what_is_moved_gives_its_places_in_the_log_back() {
     assert!(stats.moved >= 44 && used(&journal) < 32 << 10, "{stats}");
 }
 
+/// A timer moves changes to new places in the log: no home is overwritten.
+#[test]
+fn a_timer_moves_changes_to_the_log_and_writes_nothing_home() {
+    let files = Files::new("upkeep-timer");
+    let journal = open_two_level(&files, (64 << 10, 64), Thresholds::new(255, 255), NoHook);
+    let seconds = Duration::from_secs;
+    journal.tick(seconds(1)).expect("ticks");
+    for round in 0..4_u64 {
+        for number in 0..12 {
+            let patch = [round as u8 + 1; 4];
+            journal.transact(|tx| tx.write_at(block(number), 8, &patch)).expect("commits");
+        }
+        journal.tick(seconds(290 + 300 * round)).expect("ticks");
+        assert_eq!(journal.stats().expect("counts").moved, 12 * round, "before its time");
+        journal.tick(seconds(302 + 300 * round)).expect("ticks");
+        let stats = journal.stats().expect("counts");
+        assert_eq!((stats.checkpointed.blocks, stats.moved), (0, 12 * (round + 1)), "{stats}");
+        assert_eq!(used(&journal), 0, "the ring is empty");
+        assert!(files.home(block(3)) == [0; BLOCK], "nothing is there");
+    }
+    assert_eq!(journal.checkpoint().expect("writes home").blocks, 12, "now all is");
+    assert_eq!(files.home(block(3))[8..12], [4; 4]);
+}
+
 /// The record that moves all blocks would not fit the ring, so some are moved.
 #[test]
 fn as_many_blocks_are_moved_as_the_ring_has_room_for() {

@@ -127,7 +127,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.with_upkeep(|cell| {
             let mut stays = None;
-            if self.relogs && self.moves_to_log() {
+            // No home is overwritten as long as there is a new place for its block.
+            if self.moves_to_log() {
                 self.move_all(cell)?;
             }
             // What is folded need not go home.
@@ -426,7 +427,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// in that.
     fn move_all(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
         let mut left = self.frames() as u64;
-        while left > 0 && !self.log_is_short(Stage::WriteHome) {
+        while left > 0 {
+            if self.log_is_short(Stage::WriteHome) {
+                // Where blocks were before they were moved.
+                self.free_in_memory(cell, Frees::Rings)?;
+                self.free_in_memory(cell, Frees::Slots)?;
+                if self.log_is_short(Stage::WriteHome) {
+                    return Ok(());
+                }
+            }
             let moved = self.move_to_log(cell, Movable::Changes)?;
             if moved == 0 {
                 return Ok(());
