@@ -157,6 +157,14 @@ impl<T> InTurn<T> {
 
     fn lock_after(&self, others: u64) -> Result<MutexGuard<'_, Inside<T>>, Poisoned> {
         let mut inside = self.inside.lock().map_err(|_| Poisoned)?;
+    /// Like [`lock_first`](Self::lock_first), if it is free and no other thread comes before.
+    pub(crate) fn try_lock_first(&self) -> Option<Held<'_, T>> {
+        let inside = self.inside.try_lock().ok()?;
+        let (served, relaxed) = (inside.served, Ordering::Relaxed);
+        self.asked.compare_exchange(served, served + 1, relaxed, relaxed).ok()?;
+        Some(Held { of: self, inside: Some(inside), is_first: true })
+    }
+
         while inside.served < others {
             inside = self.is_served.wait(inside).map_err(|_| Poisoned)?;
         }

@@ -395,6 +395,8 @@ fn a_commit_that_crosses_the_threshold_makes_room() {
     }
     let stats = journal.stats().expect("counts");
     assert_eq!(stats.stops_for_bytes, 0, "{stats}");
+    assert!(stats.stops_in_commits >= stats.checkpoints, "each step stopped one: {stats}");
+    assert!(stats.longest_stop == stats.longest_stop_in_commits && stats.stopped > Duration::ZERO);
     assert!(most < 140, "{most} 256ths were used");
     assert!(stats.checkpoints > 0 && stats.blocks > 0, "in steps: {stats}");
     (0..4 * BLOCKS).for_each(|number| check(&journal, number, 4));
@@ -406,7 +408,8 @@ fn a_commit_makes_no_room_ahead_unless_it_is_asked_to() {
     let files = Files::new("steps-ticks");
     let journal = open(&files, false, None);
     (0..BLOCKS - 8).for_each(|number| write(&journal, number, 5));
-    assert_eq!(journal.stats().expect("counts").checkpoints, 0);
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.checkpoints, stats.stops_in_commits), (0, 0));
 }
 
 /// Writes a block through the `lane`-th of the lanes: the seats that are free come in their order.

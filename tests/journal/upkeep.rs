@@ -231,6 +231,52 @@ fn transactions_wait_for_blocks_that_are_moved() {
     assert!((2..=4).contains(&moved), "{moved} blocks were moved");
 }
 
+/// Holds the first sync of a checkpoint until it is told to go on.
+#[derive(Clone, Debug)]
+struct HoldsHome(Arc<(Barrier, Barrier)>);
+
+impl Hook for HoldsHome {
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
+        if site.name == "checkpoint.sync" {
+            self.0.0.wait();
+            self.0.1.wait();
+        }
+        device.sync()
+    }
+}
+
+/// An append waits for what writes home, as long as a checkpoint has it. That is a stop.
+#[test]
+fn an_append_that_waits_for_a_batch_of_a_checkpoint_is_a_stop() {
+    let files = Files::new("upkeep-append");
+    let gate = Arc::new((Barrier::new(2), Barrier::new(2)));
+    let options = any_options(ByteDelta::new(), HoldsHome(Arc::clone(&gate))).lanes(1);
+    let journal: &DynJournal =
+        &Journal::format(any_memory(2 << 20), files.any_disk(), &options).expect("formats");
+    let stops = || journal.stats().expect("counts").stops_for_home;
+    let append = |number| journal.transact(|tx| tx.append(block(number), &[1; BLOCK]));
+    append(10).expect("commits");
+    assert_eq!(stops(), 0, "nobody has it");
+    // The append may come late.
+    for round in 1.. {
+        journal.transact(|tx| tx.write(block(1), &[round as u8; BLOCK])).expect("commits");
+        std::thread::scope(|scope| {
+            scope.spawn(|| journal.checkpoint().expect("writes home"));
+            gate.0.wait();
+            scope.spawn(|| append(10 + round).expect("commits"));
+            std::thread::sleep(Duration::from_millis(20 * round));
+            gate.1.wait();
+        });
+        if stops() > 0 {
+            break;
+        }
+        assert!(round < 20, "no append has waited");
+    }
+    let stats = journal.stats().expect("counts");
+    let longest = stats.longest_stop_for_home;
+    assert!(longest > Duration::ZERO && longest <= stats.stopped, "{stats}");
+}
+
 #[test]
 fn nothing_acts_on_thresholds_that_nobody_looks_at() {
     let files = Files::new("upkeep-nobody");

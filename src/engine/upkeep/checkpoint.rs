@@ -21,7 +21,7 @@ use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
-use crate::shared::{Done, Shared};
+use crate::shared::{Done, Shared, ShortOf};
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
@@ -281,7 +281,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
         self.watched(|| {
-            let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
+            let home = self
+                .home
+                .try_lock_first()
+                .map_or_else(|| self.stopped(ShortOf::Home, || self.home.lock_first()), Ok);
+            let mut home = home.map_err(|_| self.poisoned())?;
             let (common, lanes) = (&self.common, &mut LanesOf(self));
             let stored = home.give_up(common, lanes, lane, content, scratch, versions);
             let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
@@ -619,7 +623,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// The lane of the running transaction, and the bytes that it has reserved there: those of the
     /// longest record that it can have, mostly far more than it will take.
-    fn reserved_by_running(&self) -> Option<(LaneNumber, u64)> {
+    pub(super) fn reserved_by_running(&self) -> Option<(LaneNumber, u64)> {
         if !self.gathering.has_any() {
             return None;
         }
@@ -664,14 +668,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
     /// the running transaction has reserved is no reason to write anything home: when it commits,
     /// it gives most of that back.
-    pub(crate) fn keep_room(&self) -> Result<(), Error> {
+    /// Whether a threshold is crossed that asks for the upkeep.
+    pub(super) fn is_due(&self, running: Option<(LaneNumber, u64)>) -> bool {
         let (least, levels) = (self.least_room(), &self.levels);
-        let running = self.reserved_by_running();
-        let is_due = self.each_left(running).any(|left| left < levels.asks_below_bytes())
+        self.each_left(running).any(|left| left < levels.asks_below_bytes())
             || least.slots < levels.asks_below_slots()
             || self.log_is_below(levels.asks_below_log_blocks())
-            || self.is_short_of_frames();
-        if !is_due {
+            || self.is_short_of_frames()
+    }
+
+    pub(crate) fn keep_room(&self) -> Result<(), Error> {
+        let running = self.reserved_by_running();
+        if !self.is_due(running) {
             return Ok(());
         }
         match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {

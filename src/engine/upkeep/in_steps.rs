@@ -21,7 +21,6 @@ use journal_core::{BlockNumber, CheckpointReport, FoldReport, Scope};
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
@@ -29,6 +28,7 @@ use crate::shared::levels::Stage;
 use crate::shared::share::Share;
 
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
+use crate::shared::{Shared, ShortOf};
 const BATCHES_AT_ONCE: usize = 8;
 
 /// What a thread that needs room does next.
@@ -277,9 +277,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.bell.was_asked() {
             return Ok(());
         }
-        if self.common.geometry.lane_log_blocks > 0 {
-            return self.keep_room();
-        }
         let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
         if self.relogs {
             let is_there = || !is_short(Stage::Reclaim);
@@ -296,3 +293,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 }
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        let is_due = match has_log {
+            true => self.is_due(self.reserved_by_running()),
+            false => is_short(Stage::Reclaim) || is_short(Stage::WriteHome),
+        };
+        if !is_due {
+            self.levels.note_left(self.least_room());
+            return Ok(());
+        }
+        self.stopped(ShortOf::RoomAhead, || match has_log {
+            true => self.keep_room(),
+            false => self.make_room_by_a_step(is_short),
+        })
+    }
+
+    fn make_room_by_a_step(&self, is_short: impl Fn(Stage) -> bool) -> Result<(), Error> {
