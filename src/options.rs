@@ -469,7 +469,9 @@ impl<L, H> Options<L, H> {
 
     /// Open: whether a commit that crosses a [threshold](Self::thresholds) makes room before it
     /// returns, in one step of [`longest_stop`](Self::longest_stop). Its transaction is durable by
-    /// then. Off by default. Where [`background_checkpoint`](Self::background_checkpoint) is on,
+    /// then. Below the second threshold the step writes nothing home.
+    /// [`Stats::stops_in_commits`](crate::Stats::stops_in_commits) counts the steps. Off by
+    /// default. Where [`background_checkpoint`](Self::background_checkpoint) is on,
     /// that thread does so instead.
     #[must_use]
     pub const fn upkeep_in_commits(mut self, on: bool) -> Self {

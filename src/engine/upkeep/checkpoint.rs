@@ -375,6 +375,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if needs_rings {
             self.checkpoint_but(cell, rings, stays)?;
         }
+        if keeps && self.slots_are_short(Stage::WriteHome) {
+            self.evict_in_steps(cell)?;
+        }
         // A version that finds no free slot would go into the rings, and home from there. Other
         // threads may take what comes free. The rounds are enough if none does.
         let mut rounds = geometry.slots().div_ceil(cell.batch.len() as u64) + 1;
@@ -665,9 +668,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.shares.iter().any(|share| is_nearly_full(share))
     }
 
-    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
-    /// the running transaction has reserved is no reason to write anything home: when it commits,
-    /// it gives most of that back.
     /// Whether a threshold is crossed that asks for the upkeep.
     pub(super) fn is_due(&self, running: Option<(LaneNumber, u64)>) -> bool {
         let (least, levels) = (self.least_room(), &self.levels);
@@ -677,6 +677,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             || self.is_short_of_frames()
     }
 
+    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
+    /// the running transaction has reserved is no reason to write anything home: when it commits,
+    /// it gives most of that back.
     pub(crate) fn keep_room(&self) -> Result<(), Error> {
         let running = self.reserved_by_running();
         if !self.is_due(running) {
