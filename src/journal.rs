@@ -568,7 +568,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.
-    /// What lies there stays, and the journal goes on finding it there.
+    /// What lies there stays, and the journal goes on finding it there. Where there is a disk-side
+    /// log, changes are moved to new places of it first, as long as it has some.
     ///
     /// A policy that [keeps content in slots](Policy::keeps_in_slots) needs no more than this.
     /// Under a policy without slots and log it is a [`checkpoint`](Self::checkpoint).
@@ -684,9 +685,13 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         stats.stops_for_bytes = stops.for_bytes;
         stats.stops_for_frames = stops.for_frames;
         stats.stops_for_slots = stops.for_slots;
+        stats.stops_in_commits = stops.in_commits;
+        stats.stops_for_home = stops.for_home;
         stats.longest_stop_for_bytes = stops.longest[0];
         stats.longest_stop_for_frames = stops.longest[1];
         stats.longest_stop_for_slots = stops.longest[2];
+        stats.longest_stop_in_commits = stops.longest[3];
+        stats.longest_stop_for_home = stops.longest[4];
         stats.stopped = stops.time;
         stats.longest_stop = stops.longest.into_iter().max().unwrap_or_default();
         stats.gathered = shared.gathering.stats();

@@ -469,7 +469,9 @@ impl<L, H> Options<L, H> {
 
     /// Open: whether a commit that crosses a [threshold](Self::thresholds) makes room before it
     /// returns, in one step of [`longest_stop`](Self::longest_stop). Its transaction is durable by
-    /// then. Off by default. Where [`background_checkpoint`](Self::background_checkpoint) is on,
+    /// then. Below the second threshold the step writes nothing home.
+    /// [`Stats::stops_in_commits`](crate::Stats::stops_in_commits) counts the steps. Off by
+    /// default. Where [`background_checkpoint`](Self::background_checkpoint) is on,
     /// that thread does so instead.
     #[must_use]
     pub const fn upkeep_in_commits(mut self, on: bool) -> Self {
@@ -482,9 +484,7 @@ impl<L, H> Options<L, H> {
     ///
     /// A block that was written long ago keeps its lane from going on. Its content goes to a slot,
     /// where the lane has slots beyond the [threshold](Self::thresholds), or else behind the lane's
-    /// tail. Behind the tail at most half as many bytes are copied as come free. A
-    /// [checkpoint of the rings](crate::Journal::checkpoint_rings) moves changes to the disk-side
-    /// log, where there is one, instead of home. That is cheaper
+    /// tail. Behind the tail at most half as many bytes are copied as come free. That is cheaper
     /// than the disk wherever a byte of the memory is, and blocks that are written again soon never
     /// go home. In return the memory takes up to twice the writes.
     ///

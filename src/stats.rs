@@ -143,6 +143,10 @@ pub struct Stats {
     pub stops_for_frames: u64,
     /// How often one stopped because slots, or blocks of the disk-side log, were short.
     pub stops_for_slots: u64,
+    /// How often a commit made room at its end, because it had crossed a threshold.
+    pub stops_in_commits: u64,
+    /// How often a commit that writes to the disk waited until an upkeep had ended a batch.
+    pub stops_for_home: u64,
     /// How long these stops took, added up.
     pub stopped: Duration,
     /// The longest of them.
@@ -153,6 +157,10 @@ pub struct Stats {
     pub longest_stop_for_frames: Duration,
     /// The longest stop for slots, or for blocks of the disk-side log.
     pub longest_stop_for_slots: Duration,
+    /// The longest time that a commit made room at its end.
+    pub longest_stop_in_commits: Duration,
+    /// The longest time that a commit waited for an upkeep before it wrote to the disk.
+    pub longest_stop_for_home: Duration,
     /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,
     /// What running transactions have gathered.
@@ -202,9 +210,11 @@ impl fmt::Display for Stats {
             write!(f, ", {} times one that cannot be read left out", home.unreadable)?;
         }
         let stops = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
+        let stops = stops + self.stops_in_commits + self.stops_for_home;
         if stops > 0 {
             let (all, longest) = (self.stopped, self.longest_stop);
-            write!(f, "\n{stops} stops for want of room took {all:?}, the longest {longest:?}")?;
+            write!(f, "\n{stops} stops for want of room or the disk took {all:?}, ")?;
+            write!(f, "the longest {longest:?}")?;
         }
         if self.lane_slots > 0 {
             let LaneStats { new_slots, rewritten_slots, appended_home, free_slots, .. } = total;

@@ -68,16 +68,23 @@ impl UpkeepCell {
         }
     }
 
-    /// Makes the lists larger, where the index has `frames` frames.
-    pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool) {
+    /// The memory for the list of blocks in slots. A list of a part of the index has less of it.
+    pub(crate) const fn slots_listed(all_slots: bool) -> usize {
+        if all_slots { usize::MAX } else { LISTED.0 }
+    }
+
+    /// Makes the lists larger, where the index has `frames` frames. `all_slots` says whether one of
+    /// blocks in slots is to be of the whole index.
+    pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool, all_slots: bool) {
         let (least, most) = LISTED;
         let wanted = (frames / LISTED_PART).clamp(least, most);
         if self.oldest.len() < wanted {
             self.oldest.resize(wanted, Listed::EMPTY);
             self.coming.resize(wanted, Listed::EMPTY);
         }
-        if has_slots && self.in_slots.is_empty() {
-            self.in_slots.resize(least, Listed::EMPTY);
+        let of_slots = if all_slots { wanted } else { least };
+        if has_slots && self.in_slots.len() < of_slots {
+            self.in_slots.resize(of_slots, Listed::EMPTY);
         }
     }
 }
@@ -149,6 +156,14 @@ impl<T> InTurn<T> {
     pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
+    }
+
+    /// Like [`lock_first`](Self::lock_first), if it is free and no other thread comes before.
+    pub(crate) fn try_lock_first(&self) -> Option<Held<'_, T>> {
+        let inside = self.inside.try_lock().ok()?;
+        let (served, relaxed) = (inside.served, Ordering::Relaxed);
+        self.asked.compare_exchange(served, served + 1, relaxed, relaxed).ok()?;
+        Some(Held { of: self, inside: Some(inside), is_first: true })
     }
 
     /// How many threads have asked to come first.

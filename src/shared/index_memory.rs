@@ -75,11 +75,23 @@ impl IndexMemory for IndexParts {
 
     #[inline]
     fn nodes(&self) -> &[Node] {
+        #[cfg(test)]
+        looks::LOOKS.with(|looks| looks.set(looks.get() + 1));
         &self.nodes
     }
 
     #[inline]
     fn nodes_mut(&mut self) -> &mut [Node] {
         &mut self.nodes
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod looks {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        /// How often this thread has looked at nodes.
+        pub(crate) static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 }

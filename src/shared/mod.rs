@@ -122,15 +122,18 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) waiting: Arc<Waiting>,
 }
 
-/// Transactions that stopped until something was written home or freed, or another gave room back.
+/// Transactions that stopped until something was written home or freed, or another gave room back;
+/// and commits that made room at their end, or waited for what writes home.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stops {
     pub(crate) for_bytes: u64,
     pub(crate) for_frames: u64,
     pub(crate) for_slots: u64,
+    pub(crate) in_commits: u64,
+    pub(crate) for_home: u64,
     pub(crate) time: Duration,
-    /// The longest one for bytes, for frames and for slots.
-    pub(crate) longest: [Duration; 3],
+    /// The longest one for each reason, in this order.
+    pub(crate) longest: [Duration; 5],
 }
 
 /// What was done to make room.
@@ -162,12 +165,16 @@ impl Done {
     }
 }
 
-/// What a transaction was short of.
+/// What a transaction was short of, or had to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ShortOf {
     Bytes,
     Frames,
     Slots,
+    /// Room for those to come, of which a commit makes some at its end.
+    RoomAhead,
+    /// What writes home, which an upkeep had.
+    Home,
 }
 
 impl<L, M: Machine> Shared<L, M> {
@@ -182,6 +189,8 @@ impl<L, M: Machine> Shared<L, M> {
             ShortOf::Bytes => stops.for_bytes += 1,
             ShortOf::Frames => stops.for_frames += 1,
             ShortOf::Slots => stops.for_slots += 1,
+            ShortOf::RoomAhead => stops.in_commits += 1,
+            ShortOf::Home => stops.for_home += 1,
         }
         stops.time += took;
         let longest = &mut stops.longest[short_of as usize];

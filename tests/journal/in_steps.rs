@@ -9,8 +9,8 @@ use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Rule, Site};
 use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::policy::{Change, Patch, Thresholds, Update};
 use nvm_journal::{
-    BlockSize, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal, MapOptions,
-    ObjectLog, Operation,
+    BlockSize, ByteDelta, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
+    LaneStats, MapOptions, ObjectLog, Operation,
 };
 
 use crate::use_it::{BLOCK, Files, any_memory, block};
@@ -395,9 +395,54 @@ fn a_commit_that_crosses_the_threshold_makes_room() {
     }
     let stats = journal.stats().expect("counts");
     assert_eq!(stats.stops_for_bytes, 0, "{stats}");
+    assert!(stats.stops_in_commits >= stats.checkpoints, "each step stopped one: {stats}");
+    assert!(stats.longest_stop == stats.longest_stop_in_commits && stats.stopped > Duration::ZERO);
     assert!(most < 140, "{most} 256ths were used");
     assert!(stats.checkpoints > 0 && stats.blocks > 0, "in steps: {stats}");
     (0..4 * BLOCKS).for_each(|number| check(&journal, number, 4));
+}
+
+/// Blocks in slots, of which twenty are written again and again: commits reclaim at the first
+/// threshold, and nothing goes home. Then each block is written once, and the second one is
+/// crossed.
+#[test]
+fn a_commit_that_crosses_the_first_threshold_alone_writes_nothing_home() {
+    const SHAPES: [(u16, u64, u32); 3] = [(1, 1 << 20, 64), (1, 64 << 10, 256), (3, 64 << 10, 64)];
+    for (lanes, lane_bytes, lane_slots) in SHAPES {
+        let files = Files::new(&format!("steps-reclaim-{lanes}-{lane_bytes}"));
+        let options = any_options(ByteDelta::new(), NoHook).thresholds(Thresholds::new(128, 224));
+        let options = options.lanes(lanes).lane_bytes(lane_bytes).lane_slots(lane_slots);
+        let options = options.index_frames(1 << 16).upkeep_in_commits(true);
+        let journal = Journal::format(any_memory(4 << 20), files.any_disk(), &options);
+        let journal: DynJournal = journal.expect("formats");
+        let stats = || journal.stats().expect("counts");
+        let (slots, mut most) = (u64::from(lane_slots), (0, 0));
+        for turn in 0..3000 {
+            let others = (0..turn % u64::from(lanes)).map(|_| journal.begin().expect("begins"));
+            let others: Vec<_> = others.collect();
+            write(&journal, turn % 20, turn as u8);
+            drop(others);
+            let of_each = |(used, taken): (u64, u64), lane: &LaneStats| {
+                let free = u64::from(lane.free_slots);
+                (
+                    used.max(lane.used_bytes * 256 / lane_bytes),
+                    taken.max((slots - free) * 256 / slots),
+                )
+            };
+            most = stats().lanes.iter().fold(most, of_each);
+        }
+        let made = stats();
+        assert!(most.0 < 150 && most.1 < 150, "{lanes} lanes: {most:?} 256ths");
+        assert!(made.folded.folded > 0 && made.folded.freed_slots > 20, "{made}");
+        assert_eq!((made.checkpoints, made.checkpointed.blocks), (0, 0), "{made}");
+        assert_eq!(made.stops_for_bytes + made.stops_for_slots, 0, "{made}");
+        (2980..3000).for_each(|turn| check(&journal, turn % 20, turn as u8));
+        let written = 20..20 + 2 * slots * u64::from(lanes);
+        written.clone().for_each(|number| write(&journal, number % 256, number as u8));
+        let made = stats();
+        assert!(made.checkpoints > 0 && made.stops_for_slots == 0, "{made}");
+        written.rev().take(200).for_each(|number| check(&journal, number % 256, number as u8));
+    }
 }
 
 /// Without the setting, commits leave that to a tick.
@@ -406,7 +451,8 @@ fn a_commit_makes_no_room_ahead_unless_it_is_asked_to() {
     let files = Files::new("steps-ticks");
     let journal = open(&files, false, None);
     (0..BLOCKS - 8).for_each(|number| write(&journal, number, 5));
-    assert_eq!(journal.stats().expect("counts").checkpoints, 0);
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.checkpoints, stats.stops_in_commits), (0, 0));
 }
 
 /// Writes a block through the `lane`-th of the lanes: the seats that are free come in their order.

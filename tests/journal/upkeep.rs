@@ -141,6 +141,30 @@ fn what_is_moved_gives_its_places_in_the_log_back() {
     assert!(stats.moved >= 44 && used(&journal) < 32 << 10, "{stats}");
 }
 
+/// A timer moves changes to new places in the log: no home is overwritten.
+#[test]
+fn a_timer_moves_changes_to_the_log_and_writes_nothing_home() {
+    let files = Files::new("upkeep-timer");
+    let journal = open_two_level(&files, (64 << 10, 64), Thresholds::new(255, 255), NoHook);
+    let seconds = Duration::from_secs;
+    journal.tick(seconds(1)).expect("ticks");
+    for round in 0..4_u64 {
+        for number in 0..12 {
+            let patch = [round as u8 + 1; 4];
+            journal.transact(|tx| tx.write_at(block(number), 8, &patch)).expect("commits");
+        }
+        journal.tick(seconds(290 + 300 * round)).expect("ticks");
+        assert_eq!(journal.stats().expect("counts").moved, 12 * round, "before its time");
+        journal.tick(seconds(302 + 300 * round)).expect("ticks");
+        let stats = journal.stats().expect("counts");
+        assert_eq!((stats.checkpointed.blocks, stats.moved), (0, 12 * (round + 1)), "{stats}");
+        assert_eq!(used(&journal), 0, "the ring is empty");
+        assert!(files.home(block(3)) == [0; BLOCK], "nothing is there");
+    }
+    assert_eq!(journal.checkpoint().expect("writes home").blocks, 12, "now all is");
+    assert_eq!(files.home(block(3))[8..12], [4; 4]);
+}
+
 /// The record that moves all blocks would not fit the ring, so some are moved.
 #[test]
 fn as_many_blocks_are_moved_as_the_ring_has_room_for() {
@@ -205,6 +229,52 @@ fn transactions_wait_for_blocks_that_are_moved() {
     // The upkeep may come to what that transaction has changed before it ends.
     let moved = journal.stats().expect("counts").moved;
     assert!((2..=4).contains(&moved), "{moved} blocks were moved");
+}
+
+/// Holds the first sync of a checkpoint until it is told to go on.
+#[derive(Clone, Debug)]
+struct HoldsHome(Arc<(Barrier, Barrier)>);
+
+impl Hook for HoldsHome {
+    fn disk_sync<D: BlockDevice>(&mut self, site: Site, device: &mut D) -> Result<(), DeviceError> {
+        if site.name == "checkpoint.sync" {
+            self.0.0.wait();
+            self.0.1.wait();
+        }
+        device.sync()
+    }
+}
+
+/// An append waits for what writes home, as long as a checkpoint has it. That is a stop.
+#[test]
+fn an_append_that_waits_for_a_batch_of_a_checkpoint_is_a_stop() {
+    let files = Files::new("upkeep-append");
+    let gate = Arc::new((Barrier::new(2), Barrier::new(2)));
+    let options = any_options(ByteDelta::new(), HoldsHome(Arc::clone(&gate))).lanes(1);
+    let journal: &DynJournal =
+        &Journal::format(any_memory(2 << 20), files.any_disk(), &options).expect("formats");
+    let stops = || journal.stats().expect("counts").stops_for_home;
+    let append = |number| journal.transact(|tx| tx.append(block(number), &[1; BLOCK]));
+    append(10).expect("commits");
+    assert_eq!(stops(), 0, "nobody has it");
+    // The append may come late.
+    for round in 1.. {
+        journal.transact(|tx| tx.write(block(1), &[round as u8; BLOCK])).expect("commits");
+        std::thread::scope(|scope| {
+            scope.spawn(|| journal.checkpoint().expect("writes home"));
+            gate.0.wait();
+            scope.spawn(|| append(10 + round).expect("commits"));
+            std::thread::sleep(Duration::from_millis(20 * round));
+            gate.1.wait();
+        });
+        if stops() > 0 {
+            break;
+        }
+        assert!(round < 20, "no append has waited");
+    }
+    let stats = journal.stats().expect("counts");
+    let longest = stats.longest_stop_for_home;
+    assert!(longest > Duration::ZERO && longest <= stats.stopped, "{stats}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::panic::catch_unwind;
 
+use journal_core::policy::Thresholds;
 use journal_core::{Overwrite, Rule, Site};
 use sim_disk::mutants::{Group, hunt};
 use sim_disk::{Explorer, Model, Mutator, Scenario};
@@ -72,7 +73,7 @@ fn program(seed: u64, in_commits: bool, mutator: &Mutator) -> Program {
         lane_bytes: 14 * 64,
         lane_slots: if matches!(logs, Logged::Halves | Logged::Whole) { 0 } else { 3 },
         batch: 1 + dice.below(2) as usize,
-        in_commits: in_commits.then_some(100),
+        in_commits: in_commits.then_some(Thresholds::new(100, 100)),
         overwrite,
         ..Program::new(logs, lanes, steps)
     }
@@ -86,6 +87,17 @@ fn programs(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
 fn hurried(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
     let hurry = |program| Program { longest_stop: Duration::from_nanos(1), ..program };
     programs(in_commits, mutator).into_iter().map(hurry).collect()
+}
+
+/// Blocks in slots, in commits that cross the first threshold and never the second one: a step
+/// writes nothing home as long as a transaction finds room.
+fn reclaiming(mutator: &Mutator) -> Vec<Program> {
+    let reclaims = |seed| {
+        let logs = if seed % 4 == 2 { Logged::Versions } else { Logged::Cached };
+        let in_commits = Some(Thresholds::new(80, 255));
+        Program { logs, lane_slots: 8, in_commits, ..program(seed, true, mutator) }
+    };
+    (0..32).map(reclaims).collect()
 }
 
 fn survive(programs: &[Program]) -> Result<(), String> {
@@ -111,6 +123,11 @@ fn a_commit_that_crosses_a_threshold_makes_room() {
 }
 
 #[test]
+fn a_commit_that_crosses_the_first_threshold_alone_reclaims() {
+    within(300, || survive(&reclaiming(&Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
 fn a_step_without_time_for_a_pass_reads_the_heads() {
     within(300, || survive(&hurried(false, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
     within(300, || survive(&hurried(true, &Mutator::new())).unwrap_or_else(|e| panic!("{e}")));
@@ -130,11 +147,29 @@ fn a_step_needs_its_rules() {
             need(Rule::DurableGoesHome, |mutator| programs(in_commits, mutator));
             need(Rule::StampFloor, |mutator| programs(in_commits, mutator));
         }
+        need(Rule::StepPassesSeen, reclaiming);
+        need(Rule::StepListsAll, reclaiming);
+        need(Rule::VoidsFenced, reclaiming);
     });
 }
 
 fn boxed(programs: Vec<Program>) -> Vec<Box<dyn Scenario>> {
     programs.into_iter().map(|program| Box::new(program) as Box<dyn Scenario>).collect()
+}
+
+/// In the steps of commits that reclaim: entries that are not durable when heads pass, and so on.
+#[test]
+fn every_mutant_of_a_step_that_reclaims_is_killed() {
+    let bag = within(600, || {
+        let of = |mutator: &Mutator| boxed(reclaiming(mutator));
+        let groups = [Group::new(explorer(), &of)];
+        let is_of_a_step =
+            |site: &Site| site.name.starts_with("slot.entry") || site.name.starts_with("slot.void");
+        let sites: Vec<Site> =
+            journal_core::SITES.concat().into_iter().filter(is_of_a_step).collect();
+        hunt(&groups, &[&sites], &[]).unwrap_or_else(|failure| panic!("{failure}"))
+    });
+    assert!(bag.killed() > 2, "\n{bag}");
 }
 
 /// In steps of commits alone: a cut before the sync, a head before what goes home, and so on.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use journal_core::{BlockNumber, Overwrite, SiteKind};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
-use nvm_journal::policy::Thresholds;
+use nvm_journal::policy::{Pacing, Thresholds};
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
 
 use crate::probe::{Logged, Probe};
@@ -23,6 +23,8 @@ const AHEAD: usize = 5;
 struct Moved {
     program: Program,
     rounds: u8,
+    /// Whether the timer makes each tick empty the rings, and no threshold does.
+    by_timer: bool,
 }
 
 /// What a block holds after some rounds: each leaves a byte behind in one word of its own.
@@ -54,15 +56,36 @@ impl Moved {
                 ..program
             },
             rounds,
+            by_timer: false,
         }
+    }
+
+    fn by_timer(rounds: u8, mutator: Mutator) -> Self {
+        Self { by_timer: true, ..Self::new(rounds, mutator) }
+    }
+
+    /// The time of a tick, each of which is one of the timer.
+    fn tick(&self, journal: &Front, number: u8) -> Result<(), String> {
+        let now = Duration::from_secs(1 + u64::from(number));
+        journal.tick(now).map_err(|error| error.to_string())
     }
 
     /// Opens the journal, which makes room at each tick.
     fn open(&self, world: &World) -> Result<Front, String> {
         let probe = Probe::new(self.program.mutator.clone());
-        let options = self.program.options(probe).thresholds(Thresholds::new(0, 255));
+        let options = self.program.options(probe);
+        let options = match self.by_timer {
+            false => options.thresholds(Thresholds::new(0, 255)),
+            true => {
+                let each_second = Pacing::new(None, None, Some(Duration::from_secs(1)));
+                options.thresholds(Thresholds::new(255, 255)).pacing(each_second)
+            }
+        };
         let device = crate::probe::Device::new(world.disk(0));
-        Front::open(world.pmem(), device, &options).map_err(|error| error.to_string())
+        let journal = Front::open(world.pmem(), device, &options);
+        let journal = journal.map_err(|error| error.to_string())?;
+        // The timer begins.
+        self.tick(&journal, 0).map(|()| journal)
     }
 
     fn round(&self, journal: &Front, round: u8) -> Result<(), String> {
@@ -89,7 +112,7 @@ impl Moved {
 
 impl Scenario for Moved {
     fn name(&self) -> String {
-        format!("{} rounds are moved", self.rounds)
+        format!("{} rounds are moved, by the timer: {}", self.rounds, self.by_timer)
     }
 
     fn start(&self) -> Image {
@@ -102,10 +125,11 @@ impl Scenario for Moved {
             world.called(round.into());
             self.round(&journal, round)?;
             world.returned(round.into());
-            journal.tick(Duration::from_secs(1)).map_err(|error| error.to_string())?;
+            self.tick(&journal, round)?;
             let stats = journal.stats().map_err(|error| error.to_string())?;
             // What was moved is not in the rings any more.
-            if stats.moved < u64::from(round) || stats.total().used_bytes > 0 {
+            let is_home = self.by_timer && stats.checkpointed.blocks > 0;
+            if stats.moved < u64::from(round) || stats.total().used_bytes > 0 || is_home {
                 return Err(format!("behind round {round}: {stats}"));
             }
         }
@@ -118,7 +142,7 @@ impl Scenario for Moved {
         let durable = history.iter().filter(|mark| matches!(mark, Mark::Returned(_))).count();
         let called = history.iter().filter(|mark| matches!(mark, Mark::Called(_))).count();
         // What was found is moved in turn, and read again.
-        for time in ["found", "moved"] {
+        for (number, time) in [(1, "found"), (2, "moved")] {
             let found = read_all(&journal)?;
             let is_after = |rounds: &usize| {
                 let mut blocks = found.iter().enumerate();
@@ -129,7 +153,7 @@ impl Scenario for Moved {
                 return Err(format!("neither {durable} nor {called} rounds are {time}: {found:?}"));
             };
             world.recovered(rounds as u64);
-            journal.tick(Duration::from_secs(1)).map_err(|error| error.to_string())?;
+            self.tick(&journal, number)?;
         }
         Ok(())
     }
@@ -141,27 +165,34 @@ fn explorer() -> Explorer {
 
 #[test]
 fn blocks_that_are_moved_survive_every_crash() {
-    let report = explorer().explore(&Moved::new(6, Mutator::new()));
-    let report = report.unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(report.images > 500, "{report}");
+    for moved in [Moved::new(6, Mutator::new()), Moved::by_timer(6, Mutator::new())] {
+        let report = explorer().explore(&moved);
+        let report = report.unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(report.images > 500, "{report}");
+    }
 }
 
 /// Each bug at a persist site that a move passes is noticed. So is a fold that frees what an entry
 /// does not say yet.
 #[test]
 fn a_block_is_in_the_log_before_the_rings_forget_it() {
+    is_noticed(Moved::new);
+    is_noticed(Moved::by_timer);
+}
+
+fn is_noticed(moved: fn(u8, Mutator) -> Moved) {
     let counting = Mutator::new();
-    let _ = explorer().explore(&Moved::new(3, counting.clone())).expect("holds");
+    let _ = explorer().explore(&moved(3, counting.clone())).expect("holds");
     let sites: Vec<_> = counting.reached().into_keys().collect();
     let of_move = sites.iter().filter(|site| {
         site.name.starts_with("log.") && site.kind == SiteKind::DiskSync
-            || site.name.starts_with("fold.") && site.kind == SiteKind::Fence
+            || site.name == "slot.entry.fence"
     });
     let mut count = 0;
     for site in of_move {
         for mutation in Mutation::ALL.into_iter().filter(|it| it.applies_to(site.kind)) {
             let mutant = Mutant { site: *site, mutation };
-            let broken = explorer().explore(&Moved::new(6, Mutator::with(mutant)));
+            let broken = explorer().explore(&moved(6, Mutator::with(mutant)));
             assert!(broken.is_err(), "{mutant} is not noticed");
             count += 1;
         }

@@ -80,8 +80,8 @@ pub(crate) struct Program {
     pub(crate) pinned: Option<usize>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
-    /// From which fraction of a lane on a commit makes room at its end, if it does.
-    pub(crate) in_commits: Option<u8>,
+    /// From which fractions of a lane on a commit makes room at its end, if it does.
+    pub(crate) in_commits: Option<Thresholds>,
     /// How long a step is to take.
     pub(crate) longest_stop: Duration,
     /// Whether a thread in the background makes room.
@@ -141,7 +141,7 @@ impl Program {
         };
         let options = options.longest_stop(self.longest_stop);
         let options = match self.in_commits {
-            Some(at) => options.upkeep_in_commits(true).thresholds(Thresholds::new(at, at)),
+            Some(thresholds) => options.upkeep_in_commits(true).thresholds(thresholds),
             None => options,
         };
         options

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use journal_core::policy::{Pacing, Policy};
+use journal_core::policy::{Pacing, Policy, Thresholds};
 use journal_core::units::BlockSize;
 use journal_core::{
     Buffers, DeviceFacts, Durability, Geometry, NoHook, Overwrite, PortableKernels, Protocol,
@@ -50,6 +50,8 @@ pub(crate) enum Act {
     Finish(usize, End),
     Sync,
     Checkpoint,
+    /// Empties the rings.
+    CheckpointRings,
     /// A number of milliseconds pass.
     Tick(u8),
     /// Begins a snapshot, and ends the one before. Behind each step it shows the state that it
@@ -75,8 +77,25 @@ pub(crate) struct Shape {
     pub(crate) metadata: bool,
     drain_on_open: bool,
     keep_on_close: bool,
+    pub(crate) upkeep: Upkeep,
     overwrite: Overwrite,
     model: Model,
+}
+
+/// How room is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upkeep {
+    /// From which fractions of a lane on, if not as the policy wishes.
+    thresholds: Option<(u8, u8)>,
+    pub(crate) in_commits: bool,
+    relogs: bool,
+}
+
+fn upkeep() -> impl Strategy<Value = Upkeep> {
+    let pairs = vec![(40, 200), (96, 255), (255, 96), (100, 100), (0, 255)];
+    let thresholds = prop::option::of(prop::sample::select(pairs));
+    (thresholds, any::<bool>(), prop::bool::weighted(0.3))
+        .prop_map(|(thresholds, in_commits, relogs)| Upkeep { thresholds, in_commits, relogs })
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -94,7 +113,7 @@ fn shape() -> impl Strategy<Value = Shape> {
         (any::<bool>(), prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.2));
     let media =
         (prop::sample::select(disk), prop::sample::select(vec![Model::Torn8, Model::X86Line]));
-    (layout, flags, media).prop_map(|(layout, flags, (overwrite, model))| {
+    (layout, flags, upkeep(), media).prop_map(|(layout, flags, upkeep, (overwrite, model))| {
         let (lanes, lane_bytes, lane_slots, lane_segments, batch, buffer, clean_slots) = layout;
         let (metadata, drain_on_open, keep_on_close, pins) = flags;
         Shape {
@@ -109,6 +128,7 @@ fn shape() -> impl Strategy<Value = Shape> {
             metadata,
             drain_on_open,
             keep_on_close,
+            upkeep,
             overwrite,
             model,
         }
@@ -153,6 +173,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (seat(), ends()).prop_map(|(seat, end)| Act::Finish(seat, end)),
         1 => Just(Act::Sync),
         2 => Just(Act::Checkpoint),
+        1 => Just(Act::CheckpointRings),
         1 => (0..60_u8).prop_map(Act::Tick),
         1 => Just(Act::Snapshot),
     ]
@@ -197,7 +218,15 @@ impl Front {
 
     fn options(&self) -> Options<DynPolicy, DynHook> {
         let after = |milliseconds| Some(Duration::from_millis(milliseconds));
-        any_options(self.policy, self.mutator.clone())
+        let Upkeep { thresholds, in_commits, relogs } = self.shape.upkeep;
+        let options = any_options(self.policy, self.mutator.clone());
+        let options = match thresholds {
+            Some((first, second)) => options.thresholds(Thresholds::new(first, second)),
+            None => options,
+        };
+        options
+            .upkeep_in_commits(in_commits)
+            .relogs(relogs)
             .index_frames(64)
             .batch_blocks(self.shape.batch)
             .buffer_bytes(self.shape.buffer * BLOCK_BYTES)

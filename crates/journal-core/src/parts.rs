@@ -33,7 +33,7 @@ pub use crate::commit::prepared::{Content, Decided, NoVersions, Prepared, Scratc
 pub use crate::common::Common;
 pub use crate::home::content::{apply_frames, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
-pub use crate::home::report::Step;
+pub use crate::home::report::{Step, StepBounds};
 pub use crate::home::waiting::Waiting;
 pub use crate::home::{Home, HomeScratch, Lanes};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};

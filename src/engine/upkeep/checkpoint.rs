@@ -21,7 +21,7 @@ use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
-use crate::shared::{Done, Shared};
+use crate::shared::{Done, Shared, ShortOf};
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
@@ -127,7 +127,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.with_upkeep(|cell| {
             let mut stays = None;
-            if self.relogs && self.moves_to_log() {
+            // No home is overwritten as long as there is a new place for its block.
+            if self.moves_to_log() {
                 self.move_all(cell)?;
             }
             // What is folded need not go home.
@@ -280,7 +281,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
         self.watched(|| {
-            let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
+            let home = self
+                .home
+                .try_lock_first()
+                .map_or_else(|| self.stopped(ShortOf::Home, || self.home.lock_first()), Ok);
+            let mut home = home.map_err(|_| self.poisoned())?;
             let (common, lanes) = (&self.common, &mut LanesOf(self));
             let stored =
                 home.discard_before_append(common, lanes, lane, content, scratch, versions);
@@ -371,6 +376,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if needs_rings {
             self.checkpoint_but(cell, rings, stays)?;
         }
+        if keeps && self.slots_are_short(Stage::WriteHome) {
+            self.evict_in_steps(cell)?;
+        }
         // A version that finds no free slot would go into the rings, and home from there. Other
         // threads may take what comes free. The rounds are enough if none does.
         let mut rounds = geometry.slots().div_ceil(cell.batch.len() as u64) + 1;
@@ -427,7 +435,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// in that.
     fn move_all(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
         let mut left = self.frames() as u64;
-        while left > 0 && !self.log_is_short(Stage::WriteHome) {
+        while left > 0 {
+            if self.log_is_short(Stage::WriteHome) {
+                // Where blocks were before they were moved.
+                self.free_in_memory(cell, Frees::Rings)?;
+                self.free_in_memory(cell, Frees::Slots)?;
+                if self.log_is_short(Stage::WriteHome) {
+                    return Ok(());
+                }
+            }
             let moved = self.move_to_log(cell, Movable::Changes)?;
             if moved == 0 {
                 return Ok(());
@@ -611,7 +627,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// The lane of the running transaction, and the bytes that it has reserved there: those of the
     /// longest record that it can have, mostly far more than it will take.
-    fn reserved_by_running(&self) -> Option<(LaneNumber, u64)> {
+    pub(super) fn reserved_by_running(&self) -> Option<(LaneNumber, u64)> {
         if !self.gathering.has_any() {
             return None;
         }
@@ -653,17 +669,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.shares.iter().any(|share| is_nearly_full(share))
     }
 
+    /// Whether a threshold is crossed that asks for the upkeep.
+    pub(super) fn is_due(&self, running: Option<(LaneNumber, u64)>) -> bool {
+        let (least, levels) = (self.least_room(), &self.levels);
+        self.each_left(running).any(|left| left < levels.asks_below_bytes())
+            || least.slots < levels.asks_below_slots()
+            || self.log_is_below(levels.asks_below_log_blocks())
+            || self.is_short_of_frames()
+    }
+
     /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
     /// the running transaction has reserved is no reason to write anything home: when it commits,
     /// it gives most of that back.
     pub(crate) fn keep_room(&self) -> Result<(), Error> {
-        let (least, levels) = (self.least_room(), &self.levels);
         let running = self.reserved_by_running();
-        let is_due = self.each_left(running).any(|left| left < levels.asks_below_bytes())
-            || least.slots < levels.asks_below_slots()
-            || self.log_is_below(levels.asks_below_log_blocks())
-            || self.is_short_of_frames();
-        if !is_due {
+        if !self.is_due(running) {
             return Ok(());
         }
         match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {

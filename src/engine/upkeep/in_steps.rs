@@ -9,27 +9,32 @@
 //! IS4. A transaction takes a step where its share of the index has few frames left. A step frees
 //!      the oldest frames of all shares, and so perhaps none of that one. Further transactions
 //!      take further steps, until the share has frames again or has none left.
+//! IS5. A commit that has crossed the first threshold alone takes a step that writes nothing home:
+//!      it folds frames, and gives slots of older versions back.
 //!
 //! **Crash**: as for a checkpoint.
 
 use std::time::Instant;
 
-use journal_core::parts::{HomeScratch, Oldest, Step, Waiting};
+use journal_core::parts::{HomeScratch, Oldest, Step, StepBounds, Waiting};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, CheckpointReport, FoldReport, Scope};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
 use crate::shared::share::Share;
+use crate::shared::{Shared, ShortOf};
 
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
+
+/// A step of an upkeep that nobody waits for.
+const ALL_TIME: StepBounds = StepBounds { nanos: u64::MAX, writes_home: true, lists_all: false };
 
 /// What a thread that needs room does next.
 enum Next {
@@ -58,7 +63,7 @@ struct Made {
 impl Made {
     const fn freed(&self) -> u64 {
         let Self { home, folded } = self;
-        home.freed_bytes + home.freed_slots + folded.freed_slots
+        home.freed_bytes + home.freed_slots + folded.freed_bytes + folded.freed_slots
     }
 }
 
@@ -97,7 +102,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
             let next = loop {
                 let before = made.home.blocks;
-                match self.make_step(&is_there, 1, &mut made)? {
+                match self.make_step(&is_there, (Stage::WriteHome, 1), &mut made)? {
                     Next::Again if left > 0 => {
                         left = left.saturating_sub((made.home.blocks - before).max(1));
                     }
@@ -114,7 +119,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     fn note_made(&self, made: &Made, start: Instant) {
         let Made { home, folded } = made;
-        if folded.folded > 0 || folded.freed_slots > 0 {
+        if folded.folded > 0 || folded.freed_slots > 0 || folded.freed_bytes > 0 {
             self.note_folded(folded);
         }
         if home.batches > 0 || home.freed_bytes > 0 || home.unreadable > 0 {
@@ -122,14 +127,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
+    /// Takes a step of a stage, unless that has enough room. A step that writes home reclaims what
+    /// it can before that.
     fn make_step(
         &self,
         is_there: impl Fn(Stage) -> bool,
-        wanted_slots: u64,
+        (stage, wanted_slots): (Stage, u64),
         made: &mut Made,
     ) -> Result<Next, Error> {
         self.with_upkeep_first(|cell| {
-            if is_there(Stage::WriteHome) {
+            if is_there(stage) {
                 return Ok(Next::Leave);
             }
             if cell.in_vain == Some(self.readable()) {
@@ -137,7 +144,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             self.check_not_failed()?;
             let before = made.freed();
-            let step = self.step_for_all(cell, wanted_slots, made);
+            let step = self.step_for_all(cell, (stage, wanted_slots), made);
             let step = step.inspect_err(|error| self.fail_of(*error))?;
             if made.freed() > before {
                 cell.in_vain = None;
@@ -152,7 +159,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn step_for_all(
         &self,
         cell: &mut UpkeepCell,
-        wanted: u64,
+        (stage, wanted): (Stage, u64),
         made: &mut Made,
     ) -> Result<Step, Error> {
         let lacks_slots = || {
@@ -162,26 +169,32 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.gives_clean_first() && lacks_slots() {
             self.give_clean_back(None, wanted)?;
         }
+        let most = self.longest_step(stage);
         if lacks_slots() {
             self.uses.advance();
-            let (blocks, nanos) = (self.step_blocks, self.step_nanos);
-            if self.step_in(cell, (blocks, nanos), Which::Slots, made)? == Step::Done {
+            if self.step_in(cell, most, Which::Slots, made)? == Step::Done {
                 return Ok(Step::Done);
             }
         }
-        self.step_in(cell, (self.step_blocks, self.step_nanos), Which::Rings, made)
+        self.step_in(cell, most, Which::Rings, made)
     }
 
-    /// Takes one step, of this number of blocks and nanoseconds at most.
+    /// The most that one step of a stage does for a transaction.
+    const fn longest_step(&self, stage: Stage) -> (usize, StepBounds) {
+        let writes_home = matches!(stage, Stage::WriteHome);
+        (self.step_blocks, StepBounds { nanos: self.step_nanos, writes_home, lists_all: false })
+    }
+
+    /// Takes one step, of this number of blocks at most.
     fn step_in(
         &self,
         cell: &mut UpkeepCell,
-        (blocks, nanos): (usize, u64),
+        (blocks, may): (usize, StepBounds),
         which: Which,
         made: &mut Made,
     ) -> Result<Step, Error> {
         let has_slots = self.common.geometry.lane_slots_and_log() > 0;
-        cell.see_to_lists(self.frames(), has_slots);
+        cell.see_to_lists(self.frames(), has_slots, may.lists_all);
         let UpkeepCell { batch, front, payload, blocks: buffers, oldest, left, .. } = cell;
         let UpkeepCell { in_slots, left_in_slots, next_node, coming, left_of_coming, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
@@ -199,16 +212,46 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     let oldest = Oldest { memory: oldest, left };
                     let coming = Oldest { memory: coming, left: left_of_coming };
                     let lists = (oldest, coming);
-                    let scope = (scope, nanos);
+                    let scope = (scope, may);
                     home.checkpoint_step(common, lanes, shares, scratch, lists, scope, reports)?
                 }
                 Which::Slots => {
-                    let oldest = &mut Oldest { memory: in_slots, left: left_in_slots };
+                    let room = UpkeepCell::slots_listed(may.lists_all).min(in_slots.len());
+                    let memory = &mut in_slots[..room];
+                    let oldest = &mut Oldest { memory, left: left_in_slots };
                     let from = (oldest, next_node);
-                    home.slots_step(common, lanes, shares, scratch, from, nanos, reports)?
+                    home.slots_step(common, lanes, shares, scratch, from, may, reports)?
                 }
             })
         })
+    }
+
+    /// Writes home what was used longest ago of what is in slots, batch by batch, as long as slots
+    /// are short and that frees some. The batches share the passes through the index.
+    pub(super) fn evict_in_steps(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
+        // Others may take what comes free. The steps are enough if none does.
+        let mut left = self.frames() as u64 + 1;
+        let (mut made, start) = (Made::default(), Instant::now());
+        while left > 0 && self.slots_are_short(Stage::WriteHome) {
+            let (freed, blocks) = (made.freed(), made.home.blocks);
+            self.uses.advance();
+            let most = (cell.batch.len(), ALL_TIME);
+            let of_slots = (most.0, StepBounds { lists_all: true, ..ALL_TIME });
+            let mut step = self.step_in(cell, of_slots, Which::Slots, &mut made);
+            // What is in the rings may keep slots.
+            if step.is_ok() && made.freed() == freed {
+                step = self.step_in(cell, most, Which::Rings, &mut made);
+            }
+            step.inspect_err(|error| self.fail_of(*error))?;
+            if made.freed() == freed {
+                break;
+            }
+            left = left.saturating_sub((made.home.blocks - blocks).max(1));
+            self.tell_waiters_for_room();
+            cell.let_others_first().map_err(|_| self.poisoned())?;
+        }
+        self.note_made(&made, start);
+        Ok(())
     }
 
     /// Lets the heads pass in steps what a checkpoint has written home, if that is much, where
@@ -226,7 +269,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // What is committed meanwhile is for the next checkpoint.
         let mut left = frames.div_ceil(blocks);
         let mut made = Made { home: *report, ..Made::default() };
-        let most = (blocks, u64::MAX);
+        let most = (blocks, ALL_TIME);
         while left > 0 && self.step_in(cell, most, Which::Rings, &mut made)? == Step::Done {
             *report = made.home;
             left -= 1;
@@ -247,7 +290,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             let readable = self.readable();
             self.check_not_failed()?;
-            let most = (self.step_blocks, self.step_nanos);
+            let most = self.longest_step(Stage::WriteHome);
             let step = self.step_in(cell, most, Which::Rings, &mut made);
             step.inspect_err(|error| self.fail_of(*error))?;
             self.levels.note_step_at(readable, made.freed() > 0);
@@ -277,20 +320,37 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.bell.was_asked() {
             return Ok(());
         }
-        if self.common.geometry.lane_log_blocks > 0 {
-            return self.keep_room();
-        }
         let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        let is_due = match has_log {
+            true => self.is_due(self.reserved_by_running()),
+            false => is_short(Stage::Reclaim) || is_short(Stage::WriteHome),
+        };
+        if !is_due {
+            self.levels.note_left(self.least_room());
+            return Ok(());
+        }
+        self.stopped(ShortOf::RoomAhead, || match has_log {
+            true => self.keep_room(),
+            false => self.make_room_by_a_step(is_short),
+        })
+    }
+
+    fn make_room_by_a_step(&self, is_short: impl Fn(Stage) -> bool) -> Result<(), Error> {
         if self.relogs {
             let is_there = || !is_short(Stage::Reclaim);
             self.with_upkeep_first(|cell| self.make_room_in_memory(cell, is_there))?;
         }
-        let wanted = self.levels.of(Stage::WriteHome).slots;
+        // Without slots nothing comes free but by writing home.
+        let only_reclaims =
+            self.common.geometry.lane_slots_and_log() > 0 && !is_short(Stage::WriteHome);
+        let stage = if only_reclaims { Stage::Reclaim } else { Stage::WriteHome };
+        let wanted = self.levels.of(stage).slots;
         let (mut made, start) = (Made::default(), Instant::now());
-        let next = self.make_step(|stage| !is_short(stage), wanted, &mut made)?;
+        let next = self.make_step(|stage| !is_short(stage), (stage, wanted), &mut made)?;
         self.note_made(&made, start);
         self.levels.note_left(self.least_room());
-        if matches!(next, Next::Again) && is_short(Stage::WriteHome) {
+        if matches!(next, Next::Again) && is_short(stage) {
             self.ask_for_checkpoint();
         }
         Ok(())

@@ -6,3 +6,6 @@ pub(crate) mod move_to_log;
 mod notes;
 mod relog;
 mod trim;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

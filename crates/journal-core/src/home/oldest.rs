@@ -170,6 +170,16 @@ impl Oldest<'_> {
         self.memory.get_mut(self.left.from..self.left.end).unwrap_or_default()
     }
 
+    /// How many frames are first, of `most` at most and `within` at most. The oldest record is among
+    /// them as a whole.
+    pub(super) fn first_within(&self, most: usize, within: usize) -> usize {
+        let frames = self.frames();
+        let oldest = frames.first().map_or(0, |first| {
+            frames.iter().take_while(|listed| first.is_as_old_as(listed)).count()
+        });
+        most.min(within).min(frames.len()).max(oldest)
+    }
+
     /// Where heads may be once the first `count` frames are gone: in each lane, before the first of
     /// the other frames.
     pub(super) fn behind(&self, count: usize) -> Records {
@@ -403,17 +413,20 @@ impl Oldest<'_> {
 
     /// Lists blocks whose content is in slots and not home, those used longest ago first. Of those
     /// used at about the same time, the ones written longest ago come first. They are blocks whose
-    /// newest frames are in the next nodes of the indexes, which are gone through in a circle.
+    /// newest frames are in the next nodes of the indexes, which are gone through in a circle, or
+    /// in all of them.
     /// Adds to `looked` how many nodes that are. Returns whether there are more than it says then.
     pub(super) fn list_in_slots<P: Pmem, D: BlockDevice, H: Hook>(
         &mut self,
         indexes: &mut impl Indexes,
         search: &mut Search<'_, P, D, H>,
+        lists_all: bool,
         looked: &mut usize,
     ) -> bool {
-        let from = self.left.next_node;
+        let (from, nodes) =
+            if lists_all { (0, usize::MAX) } else { (self.left.next_node, NODES_EACH) };
         *self.left = Left::NONE;
-        let (mut limit, mut first, end) = (NO_LIMIT, 0_usize, from.saturating_add(NODES_EACH));
+        let (mut limit, mut first, end) = (NO_LIMIT, 0_usize, from.saturating_add(nodes));
         indexes.each_with_use(|index, last_use| {
             let used = index.used_nodes();
             let here = from.saturating_sub(first)..end.saturating_sub(first).min(used);

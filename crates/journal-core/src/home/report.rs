@@ -40,6 +40,19 @@ pub enum Step {
     Stuck,
 }
 
+/// What a step may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepBounds {
+    /// How many nanoseconds it is to take at most, on fast memory and a fast disk.
+    pub nanos: u64,
+    /// Whether it writes home. If not, it folds frames and gives slots back, and heads pass what
+    /// needs no write home.
+    pub writes_home: bool,
+    /// Whether a list of blocks in slots is made by a pass through the whole index, and no slots of
+    /// older versions are looked for. Such a list has the blocks that were used longest ago of all.
+    pub lists_all: bool,
+}
+
 /// What a checkpoint writes home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

@@ -26,7 +26,7 @@ use crate::home::checkpoint::{Batch, FencedLanes};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
-use crate::home::report::{CheckpointReport, FoldReport, Scope, Step};
+use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::Indexes;
@@ -99,6 +99,12 @@ impl Charges {
         self.most.saturating_sub(self.so_far)
     }
 
+    /// How many frames may still be looked at.
+    fn frames_left(&self) -> usize {
+        let frames = self.left().checked_div(self.frame).unwrap_or(u64::MAX);
+        usize::try_from(frames).unwrap_or(usize::MAX)
+    }
+
     const fn have_room_for(&self, nanos: u64) -> bool {
         self.so_far.saturating_add(nanos) <= self.most
     }
@@ -151,8 +157,8 @@ const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
-    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so. The
-    /// step is to take `most_nanos` nanoseconds at most, on fast memory and a fast disk.
+    /// on. With [`Scope::Rings`], what lies in slots stays there, and their entries say so. What
+    /// comes free without a write home is `folded`, if the step is not to write any.
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -164,10 +170,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
-        (scope, most_nanos): (Scope, u64),
+        (scope, may): (Scope, StepBounds),
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
-        let mut charges = Charges::up_to(most_nanos);
+        let mut charges = Charges::up_to(may.nanos);
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let heads = self.heads();
         let first_kept = heads.map(|(sequence, _)| sequence);
@@ -196,14 +202,18 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // 1. What is not home. What an entry of a slot can say need not go home.
         if scope == Scope::Rings {
             charges.frame = charges.frame.saturating_add(SLOT_NANOS);
-            let frames = most_nanos.checked_div(charges.frame).unwrap_or(most_nanos);
+            let frames = may.nanos.checked_div(charges.frame).unwrap_or(may.nanos);
             most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
             let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
             let listed = (&fenced.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
         let from = (&oldest, most, &mut charges);
-        let (count, seen) = self.collect_first(common, indexes, &fenced, scope, scratch, from);
+        let (count, seen) = if may.writes_home {
+            self.collect_first(common, indexes, &fenced, scope, scratch, from)
+        } else {
+            (0, from.0.first_within(most, charges.frames_left()))
+        };
         if count > 0 {
             let view = ContentView { common, lanes: &*lanes, bounds: &fenced.bounds };
             let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -229,15 +239,20 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
         // 3. The heads, and the room behind them.
         let freed = self.pass(common, lanes, indexes, &fenced, (&targets, &cut), &oldest, seen)?;
-        report.freed_bytes = report.freed_bytes.saturating_add(freed.bytes);
-        report.freed_slots = report.freed_slots.saturating_add(freed.slots);
+        let (bytes, slots) = match may.writes_home {
+            true => (&mut report.freed_bytes, &mut report.freed_slots),
+            false => (&mut folded.freed_bytes, &mut folded.freed_slots),
+        };
+        *bytes = bytes.saturating_add(freed.bytes);
+        *slots = slots.saturating_add(freed.slots);
         // The next list is whole by the time this one is at its end.
         let part = oldest.part_of(seen, nodes.behind(&coming)).min(most_nodes);
         let part = if has_share { most_nodes } else { part };
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let walked = nodes.used_of(walked.saturating_add(part));
         report.longest_pass = report.longest_pass.max(walked);
-        let has_others = common.geometry.lanes > 1;
+        // Where nothing may go home, a head that stays says nothing of what cannot be read.
+        let has_others = common.geometry.lanes > 1 && may.writes_home;
         let lists = (&mut oldest, &mut coming);
         let moves = (&heads, &targets, &cut);
         let holds = has_others && self.hold_back(indexes, moves, lists, seen);
@@ -252,8 +267,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Frees slots: those of superseded versions that lie in the next nodes of the indexes. Where
-    /// there are none, one batch of blocks in slots goes home, those that were used longest ago.
-    /// The step is to take `most_nanos` nanoseconds at most, like [`Self::checkpoint_step`].
+    /// there are none, one batch of blocks in slots goes home, those that were used longest ago,
+    /// unless the step is to write none home.
     ///
     /// # Errors
     /// The medium's or the device's. The journal must then refuse to go on.
@@ -265,16 +280,29 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         (oldest, next_node): (&mut Oldest<'_>, &mut usize),
-        most_nanos: u64,
+        may: StepBounds,
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
-        let mut charges = Charges::up_to(most_nanos);
+        let mut charges = Charges::up_to(may.nanos);
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (bounds, before) = (&fenced.bounds, folded.freed_slots);
-        let from = (bounds, next_node);
-        self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
-        if folded.freed_slots > before {
-            return Ok(Step::Done);
+        let nodes = IndexNodes::of(indexes);
+        while !may.lists_all {
+            let first = *next_node;
+            let from = (bounds, &mut *next_node);
+            self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
+            if folded.freed_slots > before {
+                return Ok(Step::Done);
+            }
+            // The last node ends a pass. Nothing else is left to be done than to write home.
+            let is_last = *next_node == 0;
+            if may.writes_home {
+                break;
+            }
+            charges.add(nodes.nanos_of(next_node.saturating_sub(first)));
+            if is_last || charges.left() == 0 {
+                return Ok(if is_last { Step::Stuck } else { Step::Done });
+            }
         }
         let scope = Scope::OldestInSlots;
         let (mut count, mut seen, mut looked, mut has_more) = (0, 0, 0, true);
@@ -283,7 +311,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             oldest.pass(seen);
             while oldest.frames().is_empty() && has_more {
                 let mut search = Search::of(self, common, bounds, scope);
-                has_more = oldest.list_in_slots(indexes, &mut search, &mut looked);
+                has_more = oldest.list_in_slots(indexes, &mut search, may.lists_all, &mut looked);
             }
             let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
             let from = (&*oldest, most, &mut charges);
