@@ -62,13 +62,13 @@ impl PmemFacts {
         Self { granularity, stream_from_bytes: 4 * LINE_BYTES + 1, stitches: false }
     }
 
-    /// These facts with another streaming threshold.
+    /// The facts with another streaming threshold.
     #[must_use]
     pub const fn with_stream_from_bytes(self, bytes: usize) -> Self {
         Self { stream_from_bytes: bytes, ..self }
     }
 
-    /// These facts, except for whether the medium stitches: that is as given.
+    /// The facts with another answer to whether the medium stitches.
     #[must_use]
     pub const fn with_stitches(self, stitches: bool) -> Self {
         Self { stitches, ..self }

@@ -177,7 +177,7 @@ impl Rules {
         Self { model, defect: Some(defect), flush: FlushKind::Weak }
     }
 
-    /// These rules with the flush instruction of older processors, `clflush`, which is durable when
+    /// The rules with the flush instruction of older processors, `clflush`, which is durable when
     /// it executes.
     #[must_use]
     pub const fn with_strong_flush(self) -> Self {

@@ -91,7 +91,7 @@ impl Range {
         ((1 << (self.count * SEGMENT_BITS)) - 1) << (self.first * SEGMENT_BITS)
     }
 
-    /// These segments holding `value`.
+    /// The segments, each of which holds `value`.
     pub(crate) fn filled(self, value: u64) -> Packed {
         let segments = self.first..self.first + self.count;
         segments.fold(0, |sum, segment| sum | value << (segment * SEGMENT_BITS))

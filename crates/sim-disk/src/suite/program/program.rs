@@ -103,7 +103,7 @@ impl Begin {
 pub(in crate::suite) const FIRST_CALL: u64 = 1_000;
 
 impl<P: Policy + Clone + fmt::Debug> Program<P> {
-    /// These steps on an empty journal, whose lanes hold four records of a block each and whose
+    /// The steps on an empty journal, whose lanes hold four records of a block each and whose
     /// disk leaves a block old or new.
     #[must_use]
     pub fn new(policy: P, lanes: u16, steps: Vec<Step>) -> Self {
