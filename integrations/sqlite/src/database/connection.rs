@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use block_files::{Error, OneFile, Write};
 use libsqlite3_sys as sys;
-use nvm_journal::Durability;
 
 use super::codes::{Code, code_of, is_of_io, is_too_large};
 use super::locks::{Busy, Level};
@@ -186,16 +185,11 @@ impl Connection {
     fn commit_pages(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
-        let len = self.batch.len;
-        let committed = self.database.change(|file| file.commit(&writes, len, Durability::Durable));
+        let committed = self.database.commit(&writes, self.batch.len);
         let pages = writes.len() as u64;
         drop(writes);
         match committed {
             Ok(()) => {
-                // If it fails, some pages may be home. With another code than this one SQLite would
-                // write no rollback journal, and nobody had the old pages.
-                let home = self.database.go_home(sys::SQLITE_IOERR_COMMIT_ATOMIC);
-                home.map_err(|_| sys::SQLITE_IOERR_COMMIT_ATOMIC)?;
                 counts.commits.add(1);
                 counts.pages.add(pages);
                 self.batch.clear();

@@ -21,7 +21,7 @@ struct OwnFiles {
 
 /// What SQLite has room for of an open file.
 #[repr(C)]
-struct OpenPlainFile {
+pub(crate) struct OpenPlainFile {
     base: sys::sqlite3_file,
     open: *mut Box<dyn PlainFile>,
 }
@@ -108,9 +108,24 @@ unsafe extern "C" fn open(
         // SAFETY: as SQLite called this.
         return unsafe { own.host.open(name, file, flags, out_flags) };
     }
+    // SAFETY: as SQLite called this.
+    unsafe { open_in(&*own.files, name, file, flags, out_flags) }
+}
+
+/// Opens one of these files, in SQLite's memory.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4); `file` has room for an [`OpenPlainFile`].
+pub(crate) unsafe fn open_in(
+    files: &dyn Files,
+    name: sys::sqlite3_filename,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
     // SAFETY: SQ3.
     let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    let opened = match own.files.open(&name, flags & sys::SQLITE_OPEN_CREATE != 0) {
+    let opened = match files.open(&name, flags & sys::SQLITE_OPEN_CREATE != 0) {
         Ok(opened) => opened,
         Err(error) => return code_of(&error, sys::SQLITE_CANTOPEN),
     };
@@ -133,8 +148,12 @@ unsafe extern "C" fn delete(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    match own.files.remove(&name) {
+    delete_in(&*own.files, unsafe { bytes_of(name) })
+}
+
+/// Removes one of these files; returns SQLite's code.
+pub(crate) fn delete_in(files: &dyn Files, name: &[u8]) -> c_int {
+    match files.remove(&String::from_utf8_lossy(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => sys::SQLITE_IOERR_DELETE_NOENT,
         done => code(done, sys::SQLITE_IOERR_DELETE),
     }
@@ -149,15 +168,20 @@ unsafe extern "C" fn access(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    match own.files.exists(&name) {
+    match exists_in(&*own.files, unsafe { bytes_of(name) }) {
         Ok(exists) => {
             // SAFETY: SQ4.
             unsafe { out.write(c_int::from(exists)) };
             sys::SQLITE_OK
         }
-        Err(error) => code_of(&error, sys::SQLITE_IOERR_ACCESS),
+        Err(code) => code,
     }
+}
+
+/// Whether there is one of these files, or SQLite's code.
+pub(crate) fn exists_in(files: &dyn Files, name: &[u8]) -> Result<bool, c_int> {
+    let exists = files.exists(&String::from_utf8_lossy(name));
+    exists.map_err(|error| code_of(&error, sys::SQLITE_IOERR_ACCESS))
 }
 
 /// A name is a full path already.

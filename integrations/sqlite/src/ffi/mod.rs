@@ -18,5 +18,5 @@ mod entry;
 pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod host;
-mod host_disk;
+pub(crate) mod host_disk;
 pub(crate) mod vfs;

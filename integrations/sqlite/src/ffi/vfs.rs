@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libsqlite3_sys as sys;
 
 use super::file::{self, OpenFile};
+use super::files::{OpenPlainFile, delete_in, exists_in, open_in};
 use super::host::{Host, HostFile, bytes_of};
 use super::host_disk::{HostDisk, error_of_cut};
 use crate::database::codes::code_of_mount;
@@ -58,7 +59,8 @@ pub(crate) fn register(name: &str, otherwise: Option<&Mount>) -> Result<(), Erro
     let name_of_own = CString::new(name).map_err(|_| Error::ZeroInName)?;
     let otherwise = otherwise.cloned();
     let own = Box::new(Own { host, name: String::leak(name.to_owned()), otherwise });
-    let bytes = c_int::try_from(size_of::<OpenFile>()).unwrap_or(c_int::MAX);
+    let bytes = size_of::<OpenFile>().max(size_of::<OpenPlainFile>());
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     vfs.szOsFile = vfs.szOsFile.max(bytes);
     vfs.zName = CString::into_raw(name_of_own);
     vfs.pAppData = Box::into_raw(own).cast();
@@ -210,11 +212,15 @@ unsafe fn connect_shared(
         .get(path)
         .filter(|database| database.shared().is_some_and(|shared| shared.identity == identity));
     if let Some(database) = known {
+        // It may be in pieces since its last connection was closed.
+        let home = database.go_home(sys::SQLITE_FULL);
+        home.map_err(|code| Error::NoVfs { code })?;
         return Ok(Opening::Shared(Connection::new(Arc::clone(database), false), file));
     }
     let (block_size, blocks) = mount.disk_shape();
     let disk = HostDisk::open(own.host, full, block_size, blocks)?;
-    let (of_len, of_cut, settings) = (disk.clone(), disk.clone(), mount.clone());
+    let (of_len, of_cut, of_keep) = (disk.clone(), disk.clone(), disk.clone());
+    let settings = mount.clone();
     let anew = move || {
         let len = disk.len().map_err(|code| Error::NoVfs { code })?;
         settings.anew(&disk, len)
@@ -222,11 +228,12 @@ unsafe fn connect_shared(
     let shared = Shared {
         len: Box::new(move || of_len.len()),
         identity,
-        is_ahead: Mutex::new(false),
         anew: Box::new(anew),
+        keep: Box::new(move |keeps| of_keep.keep(keeps)),
+        ahead: Mutex::default(),
     };
     let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));
-    let database = Mount::mount_shared(shared, cut)?;
+    let database = Mount::mount_shared(shared, cut, None)?;
     mounted.insert(path.to_vec(), Arc::clone(&database));
     Ok(Opening::Shared(Connection::new(database, false), file))
 }
@@ -266,12 +273,13 @@ unsafe extern "C" fn open(
         return sys::SQLITE_OK;
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
-    let mut journal_of = None;
+    let (mut journal_of, mut files) = (None, None);
     if flags & beside != 0 && !name.is_null() {
         // SAFETY: SQ3.
         if let Some((database, kind)) = database_of(unsafe { bytes_of(name) }) {
             database.counts.host_calls.add(1);
             database.counts.host_files.add(1);
+            files = database.files.clone();
             match kind {
                 Beside::Journal => {
                     database.has_no_journal.store(false, Ordering::Relaxed);
@@ -281,8 +289,12 @@ unsafe extern "C" fn open(
             }
         }
     }
-    // SAFETY: as SQLite called this.
-    let code = unsafe { own.host.open(name, file, flags, out_flags) };
+    let code = match files {
+        // SAFETY: as SQLite called this; `szOsFile` has room for it.
+        Some(files) => unsafe { open_in(&*files, name, file, flags, out_flags) },
+        // SAFETY: as SQLite called this.
+        None => unsafe { own.host.open(name, file, flags, out_flags) },
+    };
     if let Some(database) = journal_of.filter(|_| code == sys::SQLITE_OK) {
         database.journal.store(file, Ordering::Relaxed);
     }
@@ -297,10 +309,15 @@ unsafe extern "C" fn delete(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let beside = database_of(unsafe { bytes_of(name) });
-    let Some(delete) = own.host.methods().xDelete else { return sys::SQLITE_IOERR_DELETE };
-    // SAFETY: as SQLite called this, and SQ1.
-    let code = unsafe { delete(own.host.raw(), name, sync_folder) };
+    let path = unsafe { bytes_of(name) };
+    let beside = database_of(path);
+    let files = beside.as_ref().and_then(|(database, _)| database.files.as_deref());
+    let code = match (files, own.host.methods().xDelete) {
+        (Some(files), _) => delete_in(files, path),
+        // SAFETY: as SQLite called this, and SQ1.
+        (None, Some(delete)) => unsafe { delete(own.host.raw(), name, sync_folder) },
+        (None, None) => return sys::SQLITE_IOERR_DELETE,
+    };
     if let Some((database, kind)) = beside {
         database.counts.host_calls.add(1);
         let is_gone = code == sys::SQLITE_OK || code == sys::SQLITE_IOERR_DELETE_NOENT;
@@ -321,7 +338,8 @@ unsafe extern "C" fn access(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let beside = database_of(unsafe { bytes_of(name) });
+    let path = unsafe { bytes_of(name) };
+    let beside = database_of(path);
     if let Some((database, kind)) = &beside {
         let absent = match kind {
             Beside::Journal => &database.has_no_journal,
@@ -333,6 +351,16 @@ unsafe extern "C" fn access(
             return sys::SQLITE_OK;
         }
         database.counts.host_calls.add(1);
+        if let Some(files) = &database.files {
+            let exists = match exists_in(&**files, path) {
+                Ok(exists) => exists,
+                Err(code) => return code,
+            };
+            absent.store(!exists, Ordering::Relaxed);
+            // SAFETY: SQ4.
+            unsafe { out.write(c_int::from(exists)) };
+            return sys::SQLITE_OK;
+        }
     }
     let Some(access) = own.host.methods().xAccess else { return sys::SQLITE_IOERR_ACCESS };
     // SAFETY: as SQLite called this, and SQ1.
