@@ -42,7 +42,8 @@
 //! one, and [`Error::NoBatchAtomic`] says how to build it.
 //!
 //! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
-//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches. `journal_mode=WAL` is refused:
+//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches, and
+//! a crash, or a disk that refuses a page, can leave the database in pieces. `journal_mode=WAL` is refused:
 //! this VFS has no shared memory.
 //!
 //! # What is durable when

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use block_files::{Error, OneFile, Write};
 use libsqlite3_sys as sys;
+use nvm_journal::Durability;
 
 use super::codes::{Code, code_of, is_of_io, is_too_large};
 use super::locks::{Busy, Level};
-use super::mounted_file::MountedFile;
+use super::mounted_file::{Change, MountedFile};
 
 /// Pages that SQLite has written between the beginning and the end of a batch.
 #[derive(Debug, Default)]
@@ -122,9 +123,15 @@ impl Connection {
         self.look_without_lock()?;
         self.is_loose = true;
         self.database.counts.loose_pages.add(1);
-        let written = self.database.change(|file| file.write_at(at, bytes));
+        let written = self.change(&[Write { at, bytes }], None);
         written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))?;
         self.go_home_without_lock(sys::SQLITE_IOERR_WRITE)
+    }
+
+    /// Changes the file, not durably yet.
+    fn change(&self, writes: &[Write<'_>], len: Option<u64>) -> Result<(), Error> {
+        let is_alone = self.level == Level::Exclusive;
+        self.database.change(&Change { writes, len, durability: Durability::Deferred, is_alone })
     }
 
     pub(crate) fn set_len(&mut self, len: u64) -> Result<(), Code> {
@@ -140,7 +147,7 @@ impl Connection {
             return Ok(());
         }
         self.is_loose = true;
-        let done = self.database.change(|file| file.set_len(len));
+        let done = self.change(&[], Some(len));
         done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))?;
         self.go_home_without_lock(sys::SQLITE_IOERR_TRUNCATE)
     }
@@ -185,7 +192,12 @@ impl Connection {
     fn commit_pages(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
-        let committed = self.database.commit(&writes, self.batch.len);
+        let committed = self.database.commit(&Change {
+            writes: &writes,
+            len: self.batch.len,
+            durability: Durability::Durable,
+            is_alone: true,
+        });
         let pages = writes.len() as u64;
         drop(writes);
         match committed {

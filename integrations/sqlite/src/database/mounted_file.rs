@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use core::{fmt, ptr};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use block_files::{OneFile, Write};
@@ -16,6 +17,9 @@ use crate::files::Files;
 
 /// SQLite's code where the length of a file could not be had.
 const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
+
+/// What is taken back of a file at once, where it was cut.
+const PIECE_BYTES: u64 = 512;
 
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
@@ -47,42 +51,97 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Ahead {
     is_ahead: bool,
-    /// What a refused batch found. Some of its pages may be home. Until these are home instead,
-    /// nothing else changes, and the journal has these alone.
-    undo: Option<Undo>,
+    /// What the file had when it last lacked nothing, as far as the writer has locked it since.
+    old: Old,
+    /// Whether the old pages have to go home, because not all of the new ones could. Until then the
+    /// journal has the old ones, and nothing changes.
+    is_refused: bool,
     /// Whether other programs are kept away, because no connection has the file's lock.
     keeps: bool,
+}
+
+/// Pages as they were before they were changed, and the length of the file.
+#[derive(Default)]
+struct Old {
+    /// In the order of the changes.
+    pages: Vec<(u64, Vec<u8>)>,
+    known: BTreeSet<(u64, usize)>,
+    len: Option<u64>,
+}
+
+impl Old {
+    /// Notes what a change is about to replace.
+    fn note(&mut self, file: &OneFile, change: &Change<'_>) -> Result<(), block_files::Error> {
+        let len = file.len();
+        self.len.get_or_insert(len);
+        for write in change.writes {
+            self.note_page(file, write.at, write.bytes.len())?;
+        }
+        // What is cut off goes in small pieces, because each has to fit into a lane.
+        let mut at = change.len.map_or(len, |to| to.min(len));
+        while at < len {
+            let bytes = (PIECE_BYTES - at % PIECE_BYTES).min(len - at);
+            self.note_page(file, at, bytes as usize)?;
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    fn note_page(
+        &mut self,
+        file: &OneFile,
+        at: u64,
+        bytes: usize,
+    ) -> Result<(), block_files::Error> {
+        if bytes > 0 && !self.known.contains(&(at, bytes)) {
+            let mut page = vec![0; bytes];
+            let there = file.read_at(at, &mut page)?;
+            page.truncate(there);
+            self.pages.push((at, page));
+            self.known.insert((at, bytes));
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, file: &OneFile) -> Result<(), block_files::Error> {
+        let Some(len) = self.len else { return Ok(()) };
+        // The oldest of a place is written last.
+        for (at, page) in self.pages.iter().rev() {
+            file.write_at(*at, page)?;
+        }
+        file.set_len(len)
+    }
+}
+
+/// A change of the file.
+pub(crate) struct Change<'b> {
+    pub(crate) writes: &'b [Write<'b>],
+    pub(crate) len: Option<u64>,
+    pub(crate) durability: Durability,
+    /// Whether the connection has the file for itself. Where it has not, SQLite has a WAL, or a
+    /// shim has the lock of another file.
+    pub(crate) is_alone: bool,
+}
+
+impl Change<'_> {
+    fn make(&self, file: &OneFile) -> Result<(), block_files::Error> {
+        file.commit(self.writes, self.len, self.durability)
+    }
+}
+
+impl Ahead {
+    /// The file has everything.
+    fn is_home(&mut self, shared: &Shared) {
+        if self.keeps {
+            (shared.keep)(false);
+        }
+        *self = Self::default();
+    }
 }
 
 impl Shared {
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The pages that a batch writes, as they were before.
-struct Undo {
-    pages: Vec<(u64, Vec<u8>)>,
-    len: u64,
-}
-
-impl Undo {
-    fn of(file: &OneFile, writes: &[Write<'_>]) -> Result<Self, block_files::Error> {
-        let mut pages = Vec::with_capacity(writes.len());
-        for write in writes {
-            let mut page = vec![0; write.bytes.len()];
-            let there = file.read_at(write.at, &mut page)?;
-            page.truncate(there);
-            pages.push((write.at, page));
-        }
-        Ok(Self { pages, len: file.len() })
-    }
-
-    fn give_back(&self, file: &OneFile) -> Result<(), block_files::Error> {
-        for (at, page) in &self.pages {
-            file.write_at(*at, page)?;
-        }
-        file.set_len(self.len)
     }
 }
 
@@ -164,56 +223,47 @@ impl MountedFile {
     }
 
     /// Makes a change. If the file is shared, the journal is ahead of it from now on.
-    pub(crate) fn change(
-        &self,
-        change: impl FnOnce(&OneFile) -> Result<(), block_files::Error>,
-    ) -> Result<(), block_files::Error> {
-        let Some(shared) = &self.shared else { return self.with(change) };
-        let mut ahead = shared.ahead();
-        if ahead.undo.is_some() {
-            self.send_home(shared, &mut ahead)?;
-        }
-        ahead.is_ahead = true;
-        let changed = self.with(change);
-        if changed.as_ref().is_err_and(is_failure) {
-            ahead.is_ahead = self.begin_anew(shared, None).is_err();
-        }
-        changed
+    pub(crate) fn change(&self, change: &Change<'_>) -> Result<(), block_files::Error> {
+        let Some(shared) = &self.shared else { return self.with(|file| change.make(file)) };
+        self.change_shared(shared, &mut shared.ahead(), change)
     }
 
     /// Commits a batch. If the file is shared, the batch is home then, or has changed nothing.
-    pub(crate) fn commit(
-        &self,
-        writes: &[Write<'_>],
-        len: Option<u64>,
-    ) -> Result<(), block_files::Error> {
-        let commit = |file: &OneFile| file.commit(writes, len, Durability::Durable);
-        let Some(shared) = &self.shared else { return self.with(commit) };
+    pub(crate) fn commit(&self, batch: &Change<'_>) -> Result<(), block_files::Error> {
+        let Some(shared) = &self.shared else { return self.with(|file| batch.make(file)) };
         let mut ahead = shared.ahead();
         if ahead.is_ahead {
             self.send_home(shared, &mut ahead)?;
         }
-        let undo = self.with(|file| Undo::of(file, writes))?;
-        ahead.is_ahead = true;
-        let committed = self.with(commit).and_then(|()| self.write_home());
-        match &committed {
-            Ok(()) => *ahead = Ahead::default(),
-            Err(error) if is_failure(error) => {
-                // Nobody else has the old pages: SQLite writes no rollback journal if the disk is
-                // full, or can write none.
-                ahead.undo = Some(undo);
-                // If this fails as well, it is tried again with the next call.
-                let _later = self.send_home(shared, &mut ahead);
-            }
-            Err(_) => {}
+        self.change_shared(shared, &mut ahead, batch)?;
+        self.send_home(shared, &mut ahead)
+    }
+
+    fn change_shared(
+        &self,
+        shared: &Shared,
+        ahead: &mut Ahead,
+        change: &Change<'_>,
+    ) -> Result<(), block_files::Error> {
+        if ahead.is_refused {
+            self.send_home(shared, ahead)?;
         }
-        committed
+        if change.is_alone {
+            self.with(|file| ahead.old.note(file, change))?;
+        }
+        ahead.is_ahead = true;
+        let changed = self.with(|file| change.make(file));
+        if changed.as_ref().is_err_and(is_failure) {
+            self.take_back(shared, ahead);
+        }
+        changed
     }
 
     /// Writes everything home, if the file is shared and lacks something.
     ///
-    /// Where that fails, some pages may be home. What was written outside of batches is forgotten
-    /// then: SQLite has a rollback journal or a WAL.
+    /// Where that fails, some pages may be home. The old pages go home instead then, at once or
+    /// with a later call. What was changed without a lock is forgotten: SQLite has a rollback
+    /// journal or a WAL.
     pub(crate) fn go_home(&self, otherwise: Code) -> Result<(), Code> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let mut ahead = shared.ahead();
@@ -222,23 +272,30 @@ impl MountedFile {
     }
 
     fn send_home(&self, shared: &Shared, ahead: &mut Ahead) -> Result<(), block_files::Error> {
-        if ahead.undo.is_some() {
-            self.begin_anew(shared, ahead.undo.as_ref())?;
+        if ahead.is_refused {
+            self.begin_anew(shared, &ahead.old)?;
         }
         let home = self.write_home();
         match &home {
-            Ok(()) => {
-                if ahead.keeps {
-                    (shared.keep)(false);
-                }
-                *ahead = Ahead::default();
-            }
-            Err(_) => {
-                let anew = self.begin_anew(shared, ahead.undo.as_ref());
-                ahead.is_ahead = ahead.undo.is_some() || anew.is_err();
-            }
+            Ok(()) => ahead.is_home(shared),
+            Err(_) => self.take_back(shared, ahead),
         }
         home
+    }
+
+    /// Takes back what is not home, behind a failure.
+    fn take_back(&self, shared: &Shared, ahead: &mut Ahead) {
+        let was_refused = ahead.is_refused;
+        ahead.is_refused = ahead.old.len.is_some();
+        let mut anew = self.begin_anew(shared, &ahead.old);
+        if ahead.is_refused && !was_refused && anew.is_ok() {
+            // A disk that is full takes what it had before, as a rule.
+            match self.write_home() {
+                Ok(()) => return ahead.is_home(shared),
+                Err(_) => anew = self.begin_anew(shared, &ahead.old),
+            }
+        }
+        ahead.is_ahead = ahead.is_refused || anew.is_err();
     }
 
     fn write_home(&self) -> Result<(), block_files::Error> {
@@ -252,32 +309,32 @@ impl MountedFile {
         })
     }
 
-    /// Makes a journal for the file as it is now, and for the old pages of a refused batch.
-    fn begin_anew(&self, shared: &Shared, undo: Option<&Undo>) -> Result<(), block_files::Error> {
+    /// Makes a journal for the file as it is now, which has these old pages.
+    fn begin_anew(&self, shared: &Shared, old: &Old) -> Result<(), block_files::Error> {
         let file = (shared.anew)().map_err(|error| match error {
             Error::File(error) => error,
             _ => nvm_journal::Error::Failed.into(),
         })?;
-        undo.map_or(Ok(()), |undo| undo.give_back(&file))?;
+        old.give_back(&file)?;
         *self.file_anew.write().unwrap_or_else(PoisonError::into_inner) = Some(file);
         self.is_anew.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Whether a refused batch may be home in part, so that no other program may have the file.
+    /// Whether the file has a part of what was refused, so that no other program may have it.
     pub(crate) fn is_in_pieces(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.ahead().undo.is_some())
+        self.shared.as_ref().is_some_and(|shared| shared.ahead().is_refused)
     }
 
     /// Keeps other programs away until the file is whole again; returns whether it is in pieces.
     pub(crate) fn keep_if_in_pieces(&self) -> bool {
         let Some(shared) = &self.shared else { return false };
         let mut ahead = shared.ahead();
-        if ahead.undo.is_some() && !ahead.keeps {
+        if ahead.is_refused && !ahead.keeps {
             (shared.keep)(true);
             ahead.keeps = true;
         }
-        ahead.undo.is_some()
+        ahead.is_refused
     }
 
     /// Looks what another program has made of a shared file.

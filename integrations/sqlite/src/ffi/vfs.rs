@@ -213,7 +213,7 @@ unsafe fn connect_shared(
         .filter(|database| database.shared().is_some_and(|shared| shared.identity == identity));
     if let Some(database) = known {
         // It may be in pieces since its last connection was closed.
-        let home = database.go_home(sys::SQLITE_FULL);
+        let home = database.go_home(sys::SQLITE_CANTOPEN);
         home.map_err(|code| Error::NoVfs { code })?;
         return Ok(Opening::Shared(Connection::new(Arc::clone(database), false), file));
     }
