@@ -145,7 +145,9 @@ impl Mount {
     /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
     /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
     /// transaction goes home leaves the file in pieces. Where the disk fails or is full then, the
-    /// journal is made anew, and SQLite takes the transaction back. The journal keeps nothing that
+    /// old pages go home again, and the transaction is refused. If the disk refuses these as well,
+    /// they are kept in memory and other programs are kept away: each call tries again, and answers
+    /// an error until there is room. A process that ends before leaves the file in pieces. The journal keeps nothing that
     /// it has read, whatever [`options`](Self::options) say of a cache.
     #[must_use]
     pub const fn shared(self) -> Self {

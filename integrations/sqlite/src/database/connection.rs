@@ -219,6 +219,7 @@ impl Connection {
         self.batch.clear();
         self.database.journal.store(ptr::null_mut(), Ordering::Relaxed);
         self.is_fallen_back = core::mem::take(&mut self.falls_back);
+        self.database.falls_back.store(self.is_fallen_back, Ordering::Relaxed);
     }
 
     pub(crate) fn lock(&mut self, to: Level) -> Result<(), Busy> {
@@ -227,7 +228,9 @@ impl Connection {
 
     pub(crate) fn unlock(&mut self, to: Level) {
         // The transaction has ended, and its rollback journal with it.
-        self.is_fallen_back = false;
+        if core::mem::take(&mut self.is_fallen_back) {
+            self.database.falls_back.store(false, Ordering::Relaxed);
+        }
         if self.database.shared().is_some() {
             self.level = self.level.min(to);
         } else {

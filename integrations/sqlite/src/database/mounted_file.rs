@@ -173,6 +173,8 @@ pub(crate) struct MountedFile {
     connections: AtomicUsize,
     /// The rollback journal that was created last; null: none since a batch was given up.
     pub(crate) journal: AtomicPtr<sqlite3_file>,
+    /// Whether the next rollback journal that is created is that of a batch that was given up.
+    pub(crate) falls_back: AtomicBool,
     /// Whether the last connection that closes ends the mount.
     pub(crate) is_ended_by_last: bool,
     /// Whether the host is known to have no rollback journal of the database, and no WAL. Until
@@ -195,6 +197,7 @@ impl MountedFile {
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
             journal: AtomicPtr::new(ptr::null_mut()),
+            falls_back: AtomicBool::new(false),
             is_ended_by_last: ended_by_last,
             has_no_journal: AtomicBool::new(false),
             has_no_wal: AtomicBool::new(false),

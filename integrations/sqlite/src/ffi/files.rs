@@ -124,11 +124,37 @@ pub(crate) unsafe fn open_in(
     out_flags: *mut c_int,
 ) -> c_int {
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    let opened = match files.open(&name, flags & sys::SQLITE_OPEN_CREATE != 0) {
+    let name = unsafe { bytes_of(name) };
+    let opened = match open_plain(files, name, flags) {
         Ok(opened) => opened,
-        Err(error) => return code_of(&error, sys::SQLITE_CANTOPEN),
+        Err(code) => return code,
     };
+    // SAFETY: the caller's.
+    unsafe { put(opened, file, flags, out_flags) };
+    sys::SQLITE_OK
+}
+
+/// Opens one of these files; the error is SQLite's code.
+pub(crate) fn open_plain(
+    files: &dyn Files,
+    name: &[u8],
+    flags: c_int,
+) -> Result<Box<dyn PlainFile>, c_int> {
+    let creates = flags & sys::SQLITE_OPEN_CREATE != 0;
+    let opened = files.open(&String::from_utf8_lossy(name), creates);
+    opened.map_err(|error| code_of(&error, sys::SQLITE_CANTOPEN))
+}
+
+/// Puts an open file into SQLite's memory.
+///
+/// # Safety
+/// As for [`open_in`].
+pub(crate) unsafe fn put(
+    opened: Box<dyn PlainFile>,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) {
     let base = sys::sqlite3_file { pMethods: &raw const METHODS };
     let open = Box::into_raw(Box::new(opened));
     // SAFETY: SQ2; `szOsFile` has room for it, and SQLite aligns its files to 8 bytes.
@@ -137,7 +163,6 @@ pub(crate) unsafe fn open_in(
         // SAFETY: SQ4.
         unsafe { out_flags.write(flags) };
     }
-    sys::SQLITE_OK
 }
 
 unsafe extern "C" fn delete(

@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libsqlite3_sys as sys;
 
 use super::file::{self, OpenFile};
-use super::files::{OpenPlainFile, delete_in, exists_in, open_in};
+use super::files::{OpenPlainFile, delete_in, exists_in, open_in, open_plain, put};
+use super::held_back::HeldBack;
 use super::host::{Host, HostFile, bytes_of};
 use super::host_disk::{HostDisk, error_of_cut};
 use crate::database::codes::code_of_mount;
 use crate::database::connection::Connection;
 use crate::database::mounted_file::{MountedFile, Shared};
 use crate::error::Error;
+use crate::files::{Files, PlainFile};
 use crate::mount::{Mount, NO_HOOK, Registry, mount_file, registry};
 
 /// What a registered VFS knows: it lives as long as the process.
@@ -289,8 +291,14 @@ unsafe extern "C" fn open(
             }
         }
     }
+    let falls_back = journal_of.as_ref().is_some_and(|database| {
+        // SQ5: it is the connection whose batch was refused just now.
+        database.falls_back.swap(false, Ordering::Relaxed)
+    });
     let code = match files {
         // SAFETY: as SQLite called this; `szOsFile` has room for it.
+        _ if falls_back => unsafe { open_held_back(own, files, name, file, flags, out_flags) },
+        // SAFETY: as above.
         Some(files) => unsafe { open_in(&*files, name, file, flags, out_flags) },
         // SAFETY: as SQLite called this.
         None => unsafe { own.host.open(name, file, flags, out_flags) },
@@ -299,6 +307,38 @@ unsafe extern "C" fn open(
         database.journal.store(file, Ordering::Relaxed);
     }
     code
+}
+
+/// Opens the rollback journal of a batch that was refused.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4).
+unsafe fn open_held_back(
+    own: &Own,
+    files: Option<Arc<dyn Files>>,
+    name: sys::sqlite3_filename,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    let (opened, flags) = if let Some(files) = files {
+        // SAFETY: SQ3.
+        match open_plain(&*files, unsafe { bytes_of(name) }, flags) {
+            Ok(opened) => (opened, flags),
+            Err(code) => return code,
+        }
+    } else {
+        // SAFETY: SQ3.
+        let opened: (Box<dyn PlainFile>, c_int) =
+            match unsafe { own.host.open_file(name, flags, false) } {
+                Ok((opened, flags)) => (Box::new(opened), flags),
+                Err(code) => return code,
+            };
+        opened
+    };
+    // SAFETY: the caller's.
+    unsafe { put(Box::new(HeldBack::new(opened)), file, flags, out_flags) };
+    sys::SQLITE_OK
 }
 
 unsafe extern "C" fn delete(

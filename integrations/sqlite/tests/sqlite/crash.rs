@@ -323,7 +323,7 @@ impl Store for Database {
         let few = [Statement::Insert(1), Statement::Large(2)];
         let more =
             [Statement::Several, Statement::Update, Statement::Delete(1), Statement::Checkpoint];
-        let huge = [Statement::Insert(1), Statement::Huge(2, "a"), Statement::Huge(2, "b")];
+        let huge = [Statement::Huge(2, "a"), Statement::Huge(2, "b")];
         match self.kind {
             Kind::Few => few.to_vec(),
             Kind::All => [&few[..], &more].concat(),
@@ -398,8 +398,10 @@ const IMAGES: u64 = 16;
 
 /// A batch that is refused because the lane is too small: SQLite writes a rollback journal.
 pub(crate) fn too_large(folder: &Path, longer: &Longer) {
-    let longer = if longer.crashes { (16, 6) } else { (0, 0) };
-    let budget = StoreBudget::new().images(IMAGES).longer(longer.0, longer.1).faults(2);
+    // Each power cut is in the middle of many pages, so each program has many of them.
+    let short = StoreBudget::new().images(4).longer(0, 0).faults(0);
+    let long = StoreBudget::new().images(IMAGES).longer(4, 4).faults(2);
+    let budget = if longer.crashes { long } else { short };
     let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), Kind::TooLarge);
     let database = new(Bug::None);
     let summary = check_store(&database, &budget).unwrap_or_else(|failure| panic!("{failure}"));
