@@ -402,7 +402,6 @@ fn a_disk_that_is_full_at_any_write_loses_nothing() {
             }
         }
     }
-    println!("{tried} full disks");
     assert!(tried > 1000, "{tried}");
     std::fs::remove_dir_all(folder).expect("a folder");
 }
