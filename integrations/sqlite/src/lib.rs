@@ -42,9 +42,9 @@
 //! one, and [`Error::NoBatchAtomic`] says how to build it.
 //!
 //! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
-//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches, and
-//! a crash, or a disk that refuses a page, can leave the database in pieces. `journal_mode=WAL` is refused:
-//! this VFS has no shared memory.
+//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches, and a crash, or a disk that
+//! refuses a page, can leave the database in pieces. `journal_mode=WAL` is refused: this VFS has no
+//! shared memory.
 //!
 //! # What is durable when
 //!
@@ -72,8 +72,6 @@ mod error;
 #[allow(unsafe_code, reason = "SQLite is called and calls in C")]
 mod ffi;
 mod files;
-#[cfg(test)]
-mod full_disk;
 mod mount;
 
 use core::fmt;

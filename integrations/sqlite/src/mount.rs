@@ -147,8 +147,9 @@ impl Mount {
     /// transaction goes home leaves the file in pieces. Where the disk fails or is full then, the
     /// old pages go home again, and the transaction is refused. If the disk refuses these as well,
     /// they are kept in memory and other programs are kept away: each call tries again, and answers
-    /// an error until there is room. A process that ends before leaves the file in pieces. The journal keeps nothing that
-    /// it has read, whatever [`options`](Self::options) say of a cache.
+    /// an error until there is room. A process that ends before leaves the file in pieces.
+    /// The journal keeps nothing that it has read, whatever [`options`](Self::options) say of a
+    /// cache.
     #[must_use]
     pub const fn shared(self) -> Self {
         let mut shared = self.anonymous();
@@ -404,3 +405,6 @@ where
 
 /// The hook of a mount that nobody looks at.
 pub(crate) const NO_HOOK: NoHook = NoHook;
+
+#[cfg(test)]
+mod tests;

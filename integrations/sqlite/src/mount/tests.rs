@@ -126,19 +126,19 @@ impl BlockDevice for Machine {
 }
 
 /// A file beside the database.
-struct Beside {
+struct FileBeside {
     machine: Machine,
     name: String,
 }
 
-impl Beside {
+impl FileBeside {
     fn with<T>(&self, call: impl FnOnce(&mut Vec<u8>) -> T) -> io::Result<T> {
         let mut room = self.machine.room();
         room.beside.get_mut(&self.name).map(call).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
-impl PlainFile for Beside {
+impl PlainFile for FileBeside {
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
         self.with(|file| {
             let bytes = file.get(at as usize..).unwrap_or_default();
@@ -174,7 +174,7 @@ impl Files for Machine {
         } else if !room.beside.contains_key(name) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(Box::new(Beside { machine: self.clone(), name: name.to_owned() }))
+        Ok(Box::new(FileBeside { machine: self.clone(), name: name.to_owned() }))
     }
 
     fn exists(&self, name: &str) -> io::Result<bool> {
