@@ -171,7 +171,10 @@ const HOUSES: [House; 16] = [
     },
     House {
         sources: "integrations/sqlite/src/",
-        storeys: &[("database", &["error"]), ("ffi", &["database", "error", "files", "mount"])],
+        storeys: &[
+            ("database", &["error", "files"]),
+            ("ffi", &["database", "error", "files", "mount"]),
+        ],
     },
     House {
         sources: "tools/lab/src/",

@@ -26,11 +26,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Those of [`Journal::read_at`].
     fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error>;
 
-    /// Reads whole blocks, one behind the other, beginning with `first`. Each is read by itself: a
-    /// commit in between may be seen in some of them.
+    /// Reads whole blocks, one behind the other, beginning with `first`. A commit in between may be
+    /// seen in some of them. Neighbours that are home are read in one call of the disk.
     ///
     /// # Errors
-    /// Those of [`Journal::read`].
+    /// Those of [`Journal::read_run`].
     fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error>;
 
     /// Commits operations, which ascend by block, as one transaction.
@@ -87,11 +87,7 @@ where
     }
 
     fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
-        let size = self.geometry().block_size.bytes();
-        for (number, image) in (first.raw()..).zip(into.chunks_mut(size)) {
-            self.read(BlockNumber(number), image)?;
-        }
-        Ok(())
+        if into.is_empty() { Ok(()) } else { Self::read_run(self, first, into) }
     }
 
     fn commit(

@@ -47,7 +47,8 @@ pub trait PlainFile: Send {
 
 /// Where a database, its rollback journal and its WAL lie, for
 /// [`register_files`](crate::register_files). The names are as SQLite says them: that of the
-/// database, and the same with `-journal` or `-wal` behind it.
+/// database, and the same with `-journal` or `-wal` behind it. With
+/// [`mount_store_with_files`](crate::mount_store_with_files) the database itself is in its journal.
 pub trait Files: fmt::Debug + Send + Sync + 'static {
     /// Opens a file. One that does not exist is made if `creates` says so.
     ///

@@ -42,8 +42,9 @@
 //! one, and [`Error::NoBatchAtomic`] says how to build it.
 //!
 //! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
-//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches. `journal_mode=WAL` is refused:
-//! this VFS has no shared memory.
+//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches, and a crash, or a disk that
+//! refuses a page, can leave the database in pieces. `journal_mode=WAL` is refused: this VFS has no
+//! shared memory.
 //!
 //! # What is durable when
 //!
@@ -163,15 +164,38 @@ pub fn mount_store(
     store: Arc<dyn Store>,
     cut: impl Fn(u64) -> Result<(), block_files::Error> + Send + Sync + 'static,
 ) -> Result<Mounted, Error> {
-    let full = Host::find()?.full_path(path.as_ref())?;
+    enter_store(path.as_ref(), store, None, Box::new(cut))
+}
+
+/// Mounts as [`mount_store`] does. The rollback journal and the WAL of the database lie on files of
+/// the caller's, under the database's full path with `-journal` or `-wal` behind it. So a power cut
+/// can take all that SQLite writes.
+///
+/// # Errors
+/// Those of [`mount_store`].
+pub fn mount_store_with_files(
+    path: impl AsRef<Path>,
+    store: Arc<dyn Store>,
+    files: Arc<dyn Files>,
+    cut: impl Fn(u64) -> Result<(), block_files::Error> + Send + Sync + 'static,
+) -> Result<Mounted, Error> {
+    enter_store(path.as_ref(), store, Some(files), Box::new(cut))
+}
+
+fn enter_store(
+    path: &Path,
+    store: Arc<dyn Store>,
+    files: Option<Arc<dyn Files>>,
+    cut: Cut,
+) -> Result<Mounted, Error> {
+    let full = Host::find()?.full_path(path)?;
     enter(&full, || {
         let file = match OneFile::open(Arc::clone(&store)) {
             // Its state was found, so it is of this store, and all of it is home.
             Ok(file) if file.state().is_closed => OneFile::format(store, file.len()),
             opened => opened,
         }?;
-        let cut: Cut = Box::new(cut);
-        Ok(Arc::new(MountedFile::new(file, cut, None, false)))
+        Ok(Arc::new(MountedFile::new(file, cut, None, false).with_files(files)))
     })
 }
 

@@ -18,6 +18,7 @@ use nvm_journal::{
 
 use crate::database::mounted_file::{Cut, Guard, MountedFile, Shared};
 use crate::error::Error;
+use crate::files::Files;
 
 /// Blocks that a database's disk has room for: 64 TiB of 4 KiB.
 const BLOCKS: u64 = 1 << 34;
@@ -144,8 +145,11 @@ impl Mount {
     /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
     /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
     /// transaction goes home leaves the file in pieces. Where the disk fails or is full then, the
-    /// journal is made anew, and SQLite takes the transaction back. The journal keeps nothing that
-    /// it has read, whatever [`options`](Self::options) say of a cache.
+    /// old pages go home again, and the transaction is refused. If the disk refuses these as well,
+    /// they are kept in memory and other programs are kept away: each call tries again, and answers
+    /// an error until there is room. A process that ends before leaves the file in pieces.
+    /// The journal keeps nothing that it has read, whatever [`options`](Self::options) say of a
+    /// cache.
     #[must_use]
     pub const fn shared(self) -> Self {
         let mut shared = self.anonymous();
@@ -186,7 +190,7 @@ impl Mount {
     }
 
     /// The file of the persistent memory, and whether it was made here.
-    fn region(&self) -> Result<(Region, bool), Error> {
+    pub(crate) fn region(&self) -> Result<(Region, bool), Error> {
         if self.is_anonymous {
             return Ok((self.map.anonymous(self.nvm_bytes)?, true));
         }
@@ -205,7 +209,7 @@ impl Mount {
 
     /// The parts of the persistent memory: the journal's, and behind it a block for what belongs to
     /// the database and not into its file.
-    fn parts(&self, region: Region) -> Result<(Region, SpanDisk<Region>), Error> {
+    pub(crate) fn parts(&self, region: Region) -> Result<(Region, SpanDisk<Region>), Error> {
         let bytes = region.len();
         let block = self.block_size.bytes().max(FRONT_BYTES) as u64;
         let split = bytes.checked_sub(block).filter(|split| *split > 0);
@@ -216,13 +220,19 @@ impl Mount {
         Ok((journal, SpanDisk::new(state, self.block_size).map_err(medium)?))
     }
 
-    fn settings<H: Hook + Clone>(&self, hook: H) -> Options<AnyPolicy, H> {
+    pub(crate) fn settings<H: Hook + Clone>(&self, hook: H) -> Options<AnyPolicy, H> {
         let policy = self.policy.unwrap_or_else(|| FullBlock.into());
         self.options.clone().policy(policy).hook(hook)
     }
 
     /// Makes an empty journal for a disk that holds all of its file, which has `len` bytes.
-    fn format<D, H>(&self, region: Region, disk: &D, len: u64, hook: H) -> Result<OneFile, Error>
+    pub(crate) fn format<D, H>(
+        &self,
+        region: Region,
+        disk: &D,
+        len: u64,
+        hook: H,
+    ) -> Result<OneFile, Error>
     where
         D: BlockDevice + Clone + Send + Sync + 'static,
         H: Hook + Clone + Send + Sync + 'static,
@@ -235,10 +245,14 @@ impl Mount {
     }
 
     /// Mounts a database whose file other programs use in turn.
-    pub(crate) fn mount_shared(shared: Shared, cut: Cut) -> Result<Arc<MountedFile>, Error> {
+    pub(crate) fn mount_shared(
+        shared: Shared,
+        cut: Cut,
+        files: Option<Arc<dyn Files>>,
+    ) -> Result<Arc<MountedFile>, Error> {
         let file = (shared.anew)()?;
         let mounted = MountedFile::new(file, cut, None, true).shared_with_others(shared);
-        Ok(Arc::new(mounted))
+        Ok(Arc::new(mounted.with_files(files)))
     }
 
     /// Makes an empty journal in plain memory for a file that others use in turn.
@@ -391,3 +405,6 @@ where
 
 /// The hook of a mount that nobody looks at.
 pub(crate) const NO_HOOK: NoHook = NoHook;
+
+#[cfg(test)]
+mod tests;

@@ -93,21 +93,39 @@ struct Sums {
     checkpoints: u64,
 }
 
-/// What a boot has shown against what was acknowledged before it.
-fn check(seen: &Seen, acknowledged: i64) -> Result<(), String> {
-    if let Some(failure) = &seen.failure {
-        return Err(failure.clone());
+/// Why the cuts have ended.
+enum Ended {
+    /// A boot behind a cut has said so, or has shown it.
+    Lost(String),
+    /// The machine or the host did not do what it should. This proves nothing of the cuts.
+    Otherwise(Box<dyn Error>),
+}
+
+impl<E: Into<Box<dyn Error>>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Otherwise(error.into())
     }
+}
+
+/// What a boot has shown against what was acknowledged before it. A machine that fails before the
+/// first cut has lost nothing.
+fn check(seen: &Seen, sums: &Sums) -> Result<(), Ended> {
+    if let Some(failure) = &seen.failure {
+        let failure = failure.clone();
+        let is_lost = sums.cuts > 0 && !failure.starts_with("FAILED modprobe");
+        return Err(if is_lost { Ended::Lost(failure) } else { failure.into() });
+    }
+    let acknowledged = sums.acknowledged;
     match seen.found {
-        Some(found) if found < acknowledged => {
-            Err(format!("transaction {acknowledged} was acknowledged, and {found} is the newest"))
-        }
+        Some(found) if found < acknowledged => Err(Ended::Lost(format!(
+            "transaction {acknowledged} was acknowledged, and {found} is the newest"
+        ))),
         _ => Ok(()),
     }
 }
 
 /// Cuts the power again and again; returns why, once something is wrong.
-fn cut(settings: &Settings, image: &Image, sums: &mut Sums) -> Result<(), Box<dyn Error>> {
+fn cut(settings: &Settings, image: &Image, sums: &mut Sums) -> Result<(), Ended> {
     let start = Instant::now();
     let plant = if settings.plants { "no-disk-sync" } else { "none" };
     let machine = Machine { image, work: &settings.work, plant };
@@ -131,7 +149,7 @@ fn cut(settings: &Settings, image: &Image, sums: &mut Sums) -> Result<(), Box<dy
             seen.checkpoints,
             seen.seconds
         );
-        check(&seen, sums.acknowledged)?;
+        check(&seen, sums)?;
         sums.cuts += 1;
         sums.in_recovery += u32::from(seen.found.is_none());
         sums.acknowledged = sums.acknowledged.max(newest.unwrap_or(0));
@@ -139,7 +157,7 @@ fn cut(settings: &Settings, image: &Image, sums: &mut Sums) -> Result<(), Box<dy
     }
     // The last boot closes the database, and reads it as a plain file.
     let seen = machine.run("end", Ending::Its(Duration::from_secs(120)))?;
-    check(&seen, sums.acknowledged)?;
+    check(&seen, sums)?;
     if seen.closed.is_none() { Err("the database was not closed".into()) } else { Ok(()) }
 }
 
@@ -153,11 +171,17 @@ fn all() -> Result<bool, Box<dyn Error>> {
          acknowledged, {} checkpoints",
         sums.cuts, sums.in_recovery, sums.acknowledged, sums.checkpoints
     );
-    match &done {
-        Ok(()) => println!("nothing was lost"),
-        Err(error) => println!("the next boot says: {error}"),
+    match done {
+        Ok(()) => {
+            println!("nothing was lost");
+            Ok(!settings.plants)
+        }
+        Err(Ended::Lost(what)) => {
+            println!("the next boot says: {what}");
+            Ok(settings.plants)
+        }
+        Err(Ended::Otherwise(error)) => Err(error),
     }
-    Ok(done.is_err() == settings.plants)
 }
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use nvm_journal::Durability;
 
 use super::codes::{Code, code_of, is_of_io, is_too_large};
 use super::locks::{Busy, Level};
-use super::mounted_file::MountedFile;
+use super::mounted_file::{Change, MountedFile};
 
 /// Pages that SQLite has written between the beginning and the end of a batch.
 #[derive(Debug, Default)]
@@ -123,9 +123,15 @@ impl Connection {
         self.look_without_lock()?;
         self.is_loose = true;
         self.database.counts.loose_pages.add(1);
-        let written = self.database.change(|file| file.write_at(at, bytes));
+        let written = self.change(&[Write { at, bytes }], None);
         written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))?;
         self.go_home_without_lock(sys::SQLITE_IOERR_WRITE)
+    }
+
+    /// Changes the file, not durably yet.
+    fn change(&self, writes: &[Write<'_>], len: Option<u64>) -> Result<(), Error> {
+        let is_alone = self.level == Level::Exclusive;
+        self.database.change(&Change { writes, len, durability: Durability::Deferred, is_alone })
     }
 
     pub(crate) fn set_len(&mut self, len: u64) -> Result<(), Code> {
@@ -141,7 +147,7 @@ impl Connection {
             return Ok(());
         }
         self.is_loose = true;
-        let done = self.database.change(|file| file.set_len(len));
+        let done = self.change(&[], Some(len));
         done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))?;
         self.go_home_without_lock(sys::SQLITE_IOERR_TRUNCATE)
     }
@@ -186,16 +192,16 @@ impl Connection {
     fn commit_pages(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
-        let len = self.batch.len;
-        let committed = self.database.change(|file| file.commit(&writes, len, Durability::Durable));
+        let committed = self.database.commit(&Change {
+            writes: &writes,
+            len: self.batch.len,
+            durability: Durability::Durable,
+            is_alone: true,
+        });
         let pages = writes.len() as u64;
         drop(writes);
         match committed {
             Ok(()) => {
-                // If it fails, some pages may be home. With another code than this one SQLite would
-                // write no rollback journal, and nobody had the old pages.
-                let home = self.database.go_home(sys::SQLITE_IOERR_COMMIT_ATOMIC);
-                home.map_err(|_| sys::SQLITE_IOERR_COMMIT_ATOMIC)?;
                 counts.commits.add(1);
                 counts.pages.add(pages);
                 self.batch.clear();
@@ -213,6 +219,7 @@ impl Connection {
         self.batch.clear();
         self.database.journal.store(ptr::null_mut(), Ordering::Relaxed);
         self.is_fallen_back = core::mem::take(&mut self.falls_back);
+        self.database.falls_back.store(self.is_fallen_back, Ordering::Relaxed);
     }
 
     pub(crate) fn lock(&mut self, to: Level) -> Result<(), Busy> {
@@ -221,7 +228,9 @@ impl Connection {
 
     pub(crate) fn unlock(&mut self, to: Level) {
         // The transaction has ended, and its rollback journal with it.
-        self.is_fallen_back = false;
+        if core::mem::take(&mut self.is_fallen_back) {
+            self.database.falls_back.store(false, Ordering::Relaxed);
+        }
         if self.database.shared().is_some() {
             self.level = self.level.min(to);
         } else {

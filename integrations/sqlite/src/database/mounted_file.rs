@@ -2,18 +2,24 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use core::{fmt, ptr};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use block_files::OneFile;
+use block_files::{OneFile, Write};
 use libsqlite3_sys::sqlite3_file;
+use nvm_journal::Durability;
 
 use super::codes::{Code, code_of};
 use super::counts::Counting;
 use super::locks::Locks;
 use crate::error::Error;
+use crate::files::Files;
 
 /// SQLite's code where the length of a file could not be had.
 const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
+
+/// What is taken back of a file at once, where it was cut.
+const PIECE_BYTES: u64 = 512;
 
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
@@ -24,15 +30,131 @@ pub(crate) type Guard = Box<dyn Send>;
 /// How a journal is made anew for the file as it is now.
 pub(crate) type Anew = Box<dyn Fn() -> Result<OneFile, Error> + Send + Sync>;
 
+/// The length of a file as it is now, or SQLite's code.
+pub(crate) type Length = Box<dyn Fn() -> Result<u64, Code> + Send + Sync>;
+
+/// Keeps other programs away from a shared file, or lets them have it again.
+pub(crate) type Keep = Box<dyn Fn(bool) + Send + Sync>;
+
 /// What a database has whose file other programs use in turn.
 pub(crate) struct Shared {
-    /// The length of the file as it is now, or SQLite's code.
-    pub(crate) len: Box<dyn Fn() -> Result<u64, Code> + Send + Sync>,
+    pub(crate) len: Length,
     /// Which file it is: another one may get its name.
     pub(crate) identity: (u64, u64),
-    /// Whether the journal has something that the file lacks.
-    pub(crate) is_ahead: Mutex<bool>,
     pub(crate) anew: Anew,
+    /// For a file that lacks something when its last connection closes.
+    pub(crate) keep: Keep,
+    pub(crate) ahead: Mutex<Ahead>,
+}
+
+/// What the journal has, and the shared file lacks.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    is_ahead: bool,
+    /// What the file had when it last lacked nothing, as far as the writer has locked it since.
+    old: Old,
+    /// Whether the old pages have to go home, because not all of the new ones could. Until then the
+    /// journal has the old ones, and nothing changes.
+    is_refused: bool,
+    /// Whether other programs are kept away, because no connection has the file's lock.
+    keeps: bool,
+}
+
+/// Pages as they were before they were changed, and the length of the file.
+#[derive(Default)]
+struct Old {
+    /// In the order of the changes.
+    pages: Vec<(u64, Vec<u8>)>,
+    known: BTreeSet<(u64, usize)>,
+    len: Option<u64>,
+}
+
+impl Old {
+    /// Notes what a change is about to replace.
+    fn note(&mut self, file: &OneFile, change: &Change<'_>) -> Result<(), block_files::Error> {
+        let len = file.len();
+        self.len.get_or_insert(len);
+        for write in change.writes {
+            self.note_page(file, write.at, write.bytes.len())?;
+        }
+        // What is cut off goes in small pieces, because each has to fit into a lane.
+        let mut at = change.len.map_or(len, |to| to.min(len));
+        while at < len {
+            let bytes = (PIECE_BYTES - at % PIECE_BYTES).min(len - at);
+            self.note_page(file, at, bytes as usize)?;
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    fn note_page(
+        &mut self,
+        file: &OneFile,
+        at: u64,
+        bytes: usize,
+    ) -> Result<(), block_files::Error> {
+        if bytes > 0 && !self.known.contains(&(at, bytes)) {
+            let mut page = vec![0; bytes];
+            let there = file.read_at(at, &mut page)?;
+            page.truncate(there);
+            self.pages.push((at, page));
+            self.known.insert((at, bytes));
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, file: &OneFile) -> Result<(), block_files::Error> {
+        let Some(len) = self.len else { return Ok(()) };
+        // The oldest of a place is written last.
+        for (at, page) in self.pages.iter().rev() {
+            file.write_at(*at, page)?;
+        }
+        file.set_len(len)
+    }
+}
+
+/// A change of the file.
+pub(crate) struct Change<'b> {
+    pub(crate) writes: &'b [Write<'b>],
+    pub(crate) len: Option<u64>,
+    pub(crate) durability: Durability,
+    /// Whether the connection has the file for itself. Where it has not, SQLite has a WAL, or a
+    /// shim has the lock of another file.
+    pub(crate) is_alone: bool,
+}
+
+impl Change<'_> {
+    fn make(&self, file: &OneFile) -> Result<(), block_files::Error> {
+        file.commit(self.writes, self.len, self.durability)
+    }
+}
+
+impl Ahead {
+    /// The file has everything.
+    fn is_home(&mut self, shared: &Shared) {
+        if self.keeps {
+            (shared.keep)(false);
+        }
+        *self = Self::default();
+    }
+}
+
+impl Shared {
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the journal may have failed with this error, so that it takes nothing any more.
+const fn is_failure(error: &block_files::Error) -> bool {
+    use nvm_journal::Error as Journal;
+    matches!(
+        error,
+        block_files::Error::Unreadable { .. }
+            | block_files::Error::Journal(
+                Journal::Device(_) | Journal::Medium(_) | Journal::Failed
+            )
+    )
 }
 
 /// A mounted database.
@@ -45,10 +167,14 @@ pub(crate) struct MountedFile {
     cut: Cut,
     guard: Mutex<Option<Guard>>,
     shared: Option<Shared>,
+    /// Where the rollback journal and the WAL lie, if not on the host.
+    pub(crate) files: Option<Arc<dyn Files>>,
     locks: Mutex<Locks>,
     connections: AtomicUsize,
     /// The rollback journal that was created last; null: none since a batch was given up.
     pub(crate) journal: AtomicPtr<sqlite3_file>,
+    /// Whether the next rollback journal that is created is that of a batch that was given up.
+    pub(crate) falls_back: AtomicBool,
     /// Whether the last connection that closes ends the mount.
     pub(crate) is_ended_by_last: bool,
     /// Whether the host is known to have no rollback journal of the database, and no WAL. Until
@@ -67,9 +193,11 @@ impl MountedFile {
             cut,
             guard: Mutex::new(guard),
             shared: None,
+            files: None,
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
             journal: AtomicPtr::new(ptr::null_mut()),
+            falls_back: AtomicBool::new(false),
             is_ended_by_last: ended_by_last,
             has_no_journal: AtomicBool::new(false),
             has_no_wal: AtomicBool::new(false),
@@ -78,6 +206,10 @@ impl MountedFile {
 
     pub(crate) fn shared_with_others(self, shared: Shared) -> Self {
         Self { shared: Some(shared), ..self }
+    }
+
+    pub(crate) fn with_files(self, files: Option<Arc<dyn Files>>) -> Self {
+        Self { files, ..self }
     }
 
     pub(crate) fn shared(&self) -> Option<&Shared> {
@@ -94,48 +226,125 @@ impl MountedFile {
     }
 
     /// Makes a change. If the file is shared, the journal is ahead of it from now on.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&OneFile) -> T) -> T {
-        let Some(shared) = &self.shared else { return self.with(change) };
-        let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_ahead = true;
-        self.with(change)
+    pub(crate) fn change(&self, change: &Change<'_>) -> Result<(), block_files::Error> {
+        let Some(shared) = &self.shared else { return self.with(|file| change.make(file)) };
+        self.change_shared(shared, &mut shared.ahead(), change)
+    }
+
+    /// Commits a batch. If the file is shared, the batch is home then, or has changed nothing.
+    pub(crate) fn commit(&self, batch: &Change<'_>) -> Result<(), block_files::Error> {
+        let Some(shared) = &self.shared else { return self.with(|file| batch.make(file)) };
+        let mut ahead = shared.ahead();
+        if ahead.is_ahead {
+            self.send_home(shared, &mut ahead)?;
+        }
+        self.change_shared(shared, &mut ahead, batch)?;
+        self.send_home(shared, &mut ahead)
+    }
+
+    fn change_shared(
+        &self,
+        shared: &Shared,
+        ahead: &mut Ahead,
+        change: &Change<'_>,
+    ) -> Result<(), block_files::Error> {
+        if ahead.is_refused {
+            self.send_home(shared, ahead)?;
+        }
+        if change.is_alone {
+            self.with(|file| ahead.old.note(file, change))?;
+        }
+        ahead.is_ahead = true;
+        let changed = self.with(|file| change.make(file));
+        if changed.as_ref().is_err_and(is_failure) {
+            self.take_back(shared, ahead);
+        }
+        changed
     }
 
     /// Writes everything home, if the file is shared and lacks something.
     ///
-    /// Where that fails, some pages may be home. The journal is made anew for the file as it is
-    /// then: SQLite has the old pages, and writes them back, or all of the new ones.
+    /// Where that fails, some pages may be home. The old pages go home instead then, at once or
+    /// with a later call. What was changed without a lock is forgotten: SQLite has a rollback
+    /// journal or a WAL.
     pub(crate) fn go_home(&self, otherwise: Code) -> Result<(), Code> {
         let Some(shared) = &self.shared else { return Ok(()) };
-        let mut is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_ahead {
-            return Ok(());
+        let mut ahead = shared.ahead();
+        let home = if ahead.is_ahead { self.send_home(shared, &mut ahead) } else { Ok(()) };
+        home.map_err(|error| code_of(&error, otherwise))
+    }
+
+    fn send_home(&self, shared: &Shared, ahead: &mut Ahead) -> Result<(), block_files::Error> {
+        if ahead.is_refused {
+            self.begin_anew(shared, &ahead.old)?;
         }
-        let home = self.with(|file| {
+        let home = self.write_home();
+        match &home {
+            Ok(()) => ahead.is_home(shared),
+            Err(_) => self.take_back(shared, ahead),
+        }
+        home
+    }
+
+    /// Takes back what is not home, behind a failure.
+    fn take_back(&self, shared: &Shared, ahead: &mut Ahead) {
+        let was_refused = ahead.is_refused;
+        ahead.is_refused = ahead.old.len.is_some();
+        let mut anew = self.begin_anew(shared, &ahead.old);
+        if ahead.is_refused && !was_refused && anew.is_ok() {
+            // A disk that is full takes what it had before, as a rule.
+            match self.write_home() {
+                Ok(()) => return ahead.is_home(shared),
+                Err(_) => anew = self.begin_anew(shared, &ahead.old),
+            }
+        }
+        ahead.is_ahead = ahead.is_refused || anew.is_err();
+    }
+
+    fn write_home(&self) -> Result<(), block_files::Error> {
+        self.with(|file| {
             file.sync()?;
             let unreadable = file.checkpoint()?.unreadable;
             if unreadable > 0 {
                 return Err(block_files::Error::Unreadable { blocks: unreadable });
             }
             (self.cut)(file.len())
-        });
-        *is_ahead = home.is_err() && !self.begin_anew(shared);
-        home.map_err(|error| code_of(&error, otherwise))
+        })
     }
 
-    /// Makes a journal for the file as it is now; returns whether there is one.
-    fn begin_anew(&self, shared: &Shared) -> bool {
-        let Ok(file) = (shared.anew)() else { return false };
+    /// Makes a journal for the file as it is now, which has these old pages.
+    fn begin_anew(&self, shared: &Shared, old: &Old) -> Result<(), block_files::Error> {
+        let file = (shared.anew)().map_err(|error| match error {
+            Error::File(error) => error,
+            _ => nvm_journal::Error::Failed.into(),
+        })?;
+        old.give_back(&file)?;
         *self.file_anew.write().unwrap_or_else(PoisonError::into_inner) = Some(file);
         self.is_anew.store(true, Ordering::Release);
-        true
+        Ok(())
+    }
+
+    /// Whether the file has a part of what was refused, so that no other program may have it.
+    pub(crate) fn is_in_pieces(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.ahead().is_refused)
+    }
+
+    /// Keeps other programs away until the file is whole again; returns whether it is in pieces.
+    pub(crate) fn keep_if_in_pieces(&self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let mut ahead = shared.ahead();
+        if ahead.is_refused && !ahead.keeps {
+            (shared.keep)(true);
+            ahead.keeps = true;
+        }
+        ahead.is_refused
     }
 
     /// Looks what another program has made of a shared file.
     pub(crate) fn look_again(&self) -> Result<(), Code> {
         let Some(shared) = &self.shared else { return Ok(()) };
-        let is_ahead = shared.is_ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        if *is_ahead {
+        let ahead = shared.ahead();
+        if ahead.is_ahead {
             return Ok(());
         }
         let len = (shared.len)()?;
@@ -166,8 +375,7 @@ impl MountedFile {
 
     /// Whether the file has all that the journal has, because other programs use it in turn.
     fn is_level(&self) -> bool {
-        let is_ahead = self.shared.as_ref().map(|shared| shared.is_ahead.lock());
-        is_ahead.is_some_and(|ahead| !*ahead.unwrap_or_else(PoisonError::into_inner))
+        self.shared.as_ref().is_some_and(|shared| !shared.ahead().is_ahead)
     }
 
     /// Ends the journal, cuts the disk's file, and lets other programs have it.

@@ -29,6 +29,9 @@ struct Opened {
     connection: Connection,
     /// The file of the host that has the locks, where the database is shared.
     host: Option<HostFile>,
+    /// Whether that file has a higher lock than the connection has asked for, because the database
+    /// is in pieces.
+    is_kept: bool,
     name: &'static str,
     /// Whether the file is all of a database, so that a batch of it is a transaction.
     can_batch: bool,
@@ -78,7 +81,7 @@ pub(crate) unsafe fn open(
     can_batch: bool,
 ) {
     let methods = if host.is_some() { &raw const SHARED } else { &raw const METHODS };
-    let opened = Box::new(Opened { connection, host, name, can_batch });
+    let opened = Box::new(Opened { connection, host, is_kept: false, name, can_batch });
     let base = sys::sqlite3_file { pMethods: methods };
     let place = file.cast::<OpenFile>();
     // SAFETY: the caller's; SQLite aligns its files to 8 bytes.
@@ -127,6 +130,18 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// Gives back the lock that other programs were kept away by, if the database is whole again.
+    fn settle(&mut self) {
+        let Some(host) = self.host.as_mut().filter(|_| self.is_kept) else { return };
+        let _later = self.connection.database.go_home(sys::SQLITE_IOERR_LOCK);
+        let level = self.connection.level();
+        if level <= Level::Shared && !self.connection.database.is_in_pieces() {
+            self.is_kept = host.unlock(raw_level(level)) != sys::SQLITE_OK;
+        }
+    }
+}
+
 /// A code from what a connection says.
 fn code(done: Result<(), c_int>) -> c_int {
     done.err().unwrap_or(sys::SQLITE_OK)
@@ -149,7 +164,8 @@ unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
     drop(opened);
     // While the registry is held, nobody opens the database again.
     let mut mounted = registry();
-    if database.leaves() > 0 || !database.is_ended_by_last {
+    let is_last = database.leaves() == 0;
+    if !is_last || !database.is_ended_by_last || database.keep_if_in_pieces() {
         return code;
     }
     mounted.retain(|_, other| !Arc::ptr_eq(other, &database));
@@ -258,6 +274,7 @@ const fn raw_level(level: Level) -> c_int {
 unsafe extern "C" fn lock(file: *mut sys::sqlite3_file, level: c_int) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
+    opened.settle();
     if let Some(host) = &mut opened.host {
         let code = host.lock(level);
         if code != sys::SQLITE_OK {
@@ -283,21 +300,25 @@ unsafe extern "C" fn unlock(file: *mut sys::sqlite3_file, level: c_int) -> c_int
         return sys::SQLITE_OK;
     };
     let home = code(opened.connection.database.go_home(sys::SQLITE_IOERR_UNLOCK));
-    let unlocked = host.unlock(level);
     opened.connection.unlock(level_of(level));
+    // No other program may see the pieces of a batch.
+    opened.is_kept = opened.connection.database.is_in_pieces();
+    let unlocked = if opened.is_kept { sys::SQLITE_OK } else { host.unlock(level) };
     if unlocked == sys::SQLITE_OK { home } else { unlocked }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut c_int) -> c_int {
     // SAFETY: SQ2.
     let Some(opened) = (unsafe { opened(file) }) else { return sys::SQLITE_MISUSE };
-    if let Some(host) = &mut opened.host {
+    let is_own = opened.is_kept && opened.connection.level() <= Level::Shared;
+    if let Some(host) = opened.host.as_mut().filter(|_| !is_own) {
         let check = host.methods().and_then(|methods| methods.xCheckReservedLock);
         let Some(check) = check else { return sys::SQLITE_IOERR_CHECKRESERVEDLOCK };
         // SAFETY: SQ4, and the file is open as long as `opened`.
         return unsafe { check(host.file(), out) };
     }
-    let is_reserved = c_int::from(opened.connection.is_reserved());
+    // A lock that is kept is nobody's who writes.
+    let is_reserved = c_int::from(!is_own && opened.connection.is_reserved());
     // SAFETY: SQ4.
     unsafe { out.write(is_reserved) };
     sys::SQLITE_OK
@@ -364,6 +385,11 @@ unsafe extern "C" fn file_control(
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_SIZE_HINT => sys::SQLITE_OK,
+        // SQLite says so before it ends a rollback journal, also where it syncs nothing. What
+        // cannot go home has to be told while there is that journal.
+        sys::SQLITE_FCNTL_SYNC if opened.host.is_some() => {
+            code(connection.database.go_home(sys::SQLITE_IOERR_FSYNC))
+        }
         sys::SQLITE_FCNTL_LOCKSTATE if opened.host.is_none() => {
             let level = raw_level(connection.level());
             // SAFETY: SQ4: the argument is an `int`.

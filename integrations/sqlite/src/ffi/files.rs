@@ -21,7 +21,7 @@ struct OwnFiles {
 
 /// What SQLite has room for of an open file.
 #[repr(C)]
-struct OpenPlainFile {
+pub(crate) struct OpenPlainFile {
     base: sys::sqlite3_file,
     open: *mut Box<dyn PlainFile>,
 }
@@ -108,12 +108,53 @@ unsafe extern "C" fn open(
         // SAFETY: as SQLite called this.
         return unsafe { own.host.open(name, file, flags, out_flags) };
     }
+    // SAFETY: as SQLite called this.
+    unsafe { open_in(&*own.files, name, file, flags, out_flags) }
+}
+
+/// Opens one of these files, in SQLite's memory.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4); `file` has room for an [`OpenPlainFile`].
+pub(crate) unsafe fn open_in(
+    files: &dyn Files,
+    name: sys::sqlite3_filename,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    let opened = match own.files.open(&name, flags & sys::SQLITE_OPEN_CREATE != 0) {
+    let name = unsafe { bytes_of(name) };
+    let opened = match open_plain(files, name, flags) {
         Ok(opened) => opened,
-        Err(error) => return code_of(&error, sys::SQLITE_CANTOPEN),
+        Err(code) => return code,
     };
+    // SAFETY: the caller's.
+    unsafe { put(opened, file, flags, out_flags) };
+    sys::SQLITE_OK
+}
+
+/// Opens one of these files; the error is SQLite's code.
+pub(crate) fn open_plain(
+    files: &dyn Files,
+    name: &[u8],
+    flags: c_int,
+) -> Result<Box<dyn PlainFile>, c_int> {
+    let creates = flags & sys::SQLITE_OPEN_CREATE != 0;
+    let opened = files.open(&String::from_utf8_lossy(name), creates);
+    opened.map_err(|error| code_of(&error, sys::SQLITE_CANTOPEN))
+}
+
+/// Puts an open file into SQLite's memory.
+///
+/// # Safety
+/// As for [`open_in`].
+pub(crate) unsafe fn put(
+    opened: Box<dyn PlainFile>,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) {
     let base = sys::sqlite3_file { pMethods: &raw const METHODS };
     let open = Box::into_raw(Box::new(opened));
     // SAFETY: SQ2; `szOsFile` has room for it, and SQLite aligns its files to 8 bytes.
@@ -122,7 +163,6 @@ unsafe extern "C" fn open(
         // SAFETY: SQ4.
         unsafe { out_flags.write(flags) };
     }
-    sys::SQLITE_OK
 }
 
 unsafe extern "C" fn delete(
@@ -133,8 +173,12 @@ unsafe extern "C" fn delete(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    match own.files.remove(&name) {
+    delete_in(&*own.files, unsafe { bytes_of(name) })
+}
+
+/// Removes one of these files; returns SQLite's code.
+pub(crate) fn delete_in(files: &dyn Files, name: &[u8]) -> c_int {
+    match files.remove(&String::from_utf8_lossy(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => sys::SQLITE_IOERR_DELETE_NOENT,
         done => code(done, sys::SQLITE_IOERR_DELETE),
     }
@@ -149,15 +193,20 @@ unsafe extern "C" fn access(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let name = String::from_utf8_lossy(unsafe { bytes_of(name) });
-    match own.files.exists(&name) {
+    match exists_in(&*own.files, unsafe { bytes_of(name) }) {
         Ok(exists) => {
             // SAFETY: SQ4.
             unsafe { out.write(c_int::from(exists)) };
             sys::SQLITE_OK
         }
-        Err(error) => code_of(&error, sys::SQLITE_IOERR_ACCESS),
+        Err(code) => code,
     }
+}
+
+/// Whether there is one of these files, or SQLite's code.
+pub(crate) fn exists_in(files: &dyn Files, name: &[u8]) -> Result<bool, c_int> {
+    let exists = files.exists(&String::from_utf8_lossy(name));
+    exists.map_err(|error| code_of(&error, sys::SQLITE_IOERR_ACCESS))
 }
 
 /// A name is a full path already.

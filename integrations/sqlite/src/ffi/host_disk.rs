@@ -78,6 +78,16 @@ impl HostDisk {
         done(file.sync())
     }
 
+    /// Keeps other programs away, as far as none has the file by now, or lets them have it again.
+    pub(crate) fn keep(&self, keeps: bool) {
+        let mut file = self.file();
+        if !keeps {
+            let _code = file.unlock(sys::SQLITE_LOCK_NONE);
+        } else if file.lock(sys::SQLITE_LOCK_SHARED) == sys::SQLITE_OK {
+            let _code = file.lock(sys::SQLITE_LOCK_EXCLUSIVE);
+        }
+    }
+
     fn place(
         &self,
         operation: DeviceOperation,

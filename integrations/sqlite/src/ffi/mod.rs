@@ -17,6 +17,7 @@
 mod entry;
 pub(crate) mod file;
 pub(crate) mod files;
+mod held_back;
 pub(crate) mod host;
-mod host_disk;
+pub(crate) mod host_disk;
 pub(crate) mod vfs;

@@ -12,12 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libsqlite3_sys as sys;
 
 use super::file::{self, OpenFile};
+use super::files::{OpenPlainFile, delete_in, exists_in, open_in, open_plain, put};
+use super::held_back::HeldBack;
 use super::host::{Host, HostFile, bytes_of};
 use super::host_disk::{HostDisk, error_of_cut};
 use crate::database::codes::code_of_mount;
 use crate::database::connection::Connection;
 use crate::database::mounted_file::{MountedFile, Shared};
 use crate::error::Error;
+use crate::files::{Files, PlainFile};
 use crate::mount::{Mount, NO_HOOK, Registry, mount_file, registry};
 
 /// What a registered VFS knows: it lives as long as the process.
@@ -58,7 +61,8 @@ pub(crate) fn register(name: &str, otherwise: Option<&Mount>) -> Result<(), Erro
     let name_of_own = CString::new(name).map_err(|_| Error::ZeroInName)?;
     let otherwise = otherwise.cloned();
     let own = Box::new(Own { host, name: String::leak(name.to_owned()), otherwise });
-    let bytes = c_int::try_from(size_of::<OpenFile>()).unwrap_or(c_int::MAX);
+    let bytes = size_of::<OpenFile>().max(size_of::<OpenPlainFile>());
+    let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
     vfs.szOsFile = vfs.szOsFile.max(bytes);
     vfs.zName = CString::into_raw(name_of_own);
     vfs.pAppData = Box::into_raw(own).cast();
@@ -210,11 +214,15 @@ unsafe fn connect_shared(
         .get(path)
         .filter(|database| database.shared().is_some_and(|shared| shared.identity == identity));
     if let Some(database) = known {
+        // It may be in pieces since its last connection was closed.
+        let home = database.go_home(sys::SQLITE_CANTOPEN);
+        home.map_err(|code| Error::NoVfs { code })?;
         return Ok(Opening::Shared(Connection::new(Arc::clone(database), false), file));
     }
     let (block_size, blocks) = mount.disk_shape();
     let disk = HostDisk::open(own.host, full, block_size, blocks)?;
-    let (of_len, of_cut, settings) = (disk.clone(), disk.clone(), mount.clone());
+    let (of_len, of_cut, of_keep) = (disk.clone(), disk.clone(), disk.clone());
+    let settings = mount.clone();
     let anew = move || {
         let len = disk.len().map_err(|code| Error::NoVfs { code })?;
         settings.anew(&disk, len)
@@ -222,11 +230,12 @@ unsafe fn connect_shared(
     let shared = Shared {
         len: Box::new(move || of_len.len()),
         identity,
-        is_ahead: Mutex::new(false),
         anew: Box::new(anew),
+        keep: Box::new(move |keeps| of_keep.keep(keeps)),
+        ahead: Mutex::default(),
     };
     let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));
-    let database = Mount::mount_shared(shared, cut)?;
+    let database = Mount::mount_shared(shared, cut, None)?;
     mounted.insert(path.to_vec(), Arc::clone(&database));
     Ok(Opening::Shared(Connection::new(database, false), file))
 }
@@ -266,12 +275,13 @@ unsafe extern "C" fn open(
         return sys::SQLITE_OK;
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
-    let mut journal_of = None;
+    let (mut journal_of, mut files) = (None, None);
     if flags & beside != 0 && !name.is_null() {
         // SAFETY: SQ3.
         if let Some((database, kind)) = database_of(unsafe { bytes_of(name) }) {
             database.counts.host_calls.add(1);
             database.counts.host_files.add(1);
+            files = database.files.clone();
             match kind {
                 Beside::Journal => {
                     database.has_no_journal.store(false, Ordering::Relaxed);
@@ -281,12 +291,54 @@ unsafe extern "C" fn open(
             }
         }
     }
-    // SAFETY: as SQLite called this.
-    let code = unsafe { own.host.open(name, file, flags, out_flags) };
+    let falls_back = journal_of.as_ref().is_some_and(|database| {
+        // SQ5: it is the connection whose batch was refused just now.
+        database.falls_back.swap(false, Ordering::Relaxed)
+    });
+    let code = match files {
+        // SAFETY: as SQLite called this; `szOsFile` has room for it.
+        _ if falls_back => unsafe { open_held_back(own, files, name, file, flags, out_flags) },
+        // SAFETY: as above.
+        Some(files) => unsafe { open_in(&*files, name, file, flags, out_flags) },
+        // SAFETY: as SQLite called this.
+        None => unsafe { own.host.open(name, file, flags, out_flags) },
+    };
     if let Some(database) = journal_of.filter(|_| code == sys::SQLITE_OK) {
         database.journal.store(file, Ordering::Relaxed);
     }
     code
+}
+
+/// Opens the rollback journal of a batch that was refused.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4).
+unsafe fn open_held_back(
+    own: &Own,
+    files: Option<Arc<dyn Files>>,
+    name: sys::sqlite3_filename,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    let (opened, flags) = if let Some(files) = files {
+        // SAFETY: SQ3.
+        match open_plain(&*files, unsafe { bytes_of(name) }, flags) {
+            Ok(opened) => (opened, flags),
+            Err(code) => return code,
+        }
+    } else {
+        // SAFETY: SQ3.
+        let opened: (Box<dyn PlainFile>, c_int) =
+            match unsafe { own.host.open_file(name, flags, false) } {
+                Ok((opened, flags)) => (Box::new(opened), flags),
+                Err(code) => return code,
+            };
+        opened
+    };
+    // SAFETY: the caller's.
+    unsafe { put(Box::new(HeldBack::new(opened)), file, flags, out_flags) };
+    sys::SQLITE_OK
 }
 
 unsafe extern "C" fn delete(
@@ -297,10 +349,15 @@ unsafe extern "C" fn delete(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let beside = database_of(unsafe { bytes_of(name) });
-    let Some(delete) = own.host.methods().xDelete else { return sys::SQLITE_IOERR_DELETE };
-    // SAFETY: as SQLite called this, and SQ1.
-    let code = unsafe { delete(own.host.raw(), name, sync_folder) };
+    let path = unsafe { bytes_of(name) };
+    let beside = database_of(path);
+    let files = beside.as_ref().and_then(|(database, _)| database.files.as_deref());
+    let code = match (files, own.host.methods().xDelete) {
+        (Some(files), _) => delete_in(files, path),
+        // SAFETY: as SQLite called this, and SQ1.
+        (None, Some(delete)) => unsafe { delete(own.host.raw(), name, sync_folder) },
+        (None, None) => return sys::SQLITE_IOERR_DELETE,
+    };
     if let Some((database, kind)) = beside {
         database.counts.host_calls.add(1);
         let is_gone = code == sys::SQLITE_OK || code == sys::SQLITE_IOERR_DELETE_NOENT;
@@ -321,7 +378,8 @@ unsafe extern "C" fn access(
     // SAFETY: SQLite calls it with the VFS that it is a method of.
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
-    let beside = database_of(unsafe { bytes_of(name) });
+    let path = unsafe { bytes_of(name) };
+    let beside = database_of(path);
     if let Some((database, kind)) = &beside {
         let absent = match kind {
             Beside::Journal => &database.has_no_journal,
@@ -333,6 +391,16 @@ unsafe extern "C" fn access(
             return sys::SQLITE_OK;
         }
         database.counts.host_calls.add(1);
+        if let Some(files) = &database.files {
+            let exists = match exists_in(&**files, path) {
+                Ok(exists) => exists,
+                Err(code) => return code,
+            };
+            absent.store(!exists, Ordering::Relaxed);
+            // SAFETY: SQ4.
+            unsafe { out.write(c_int::from(exists)) };
+            return sys::SQLITE_OK;
+        }
     }
     let Some(access) = own.host.methods().xAccess else { return sys::SQLITE_IOERR_ACCESS };
     // SAFETY: as SQLite called this, and SQ1.

@@ -7,7 +7,8 @@
 //! It fetches Debian's source package of SQLite by `apt-get source` from the mirror that this
 //! machine uses, builds `testfixture` and the other test programs with the VFS as the default one,
 //! and runs first what is about atomic batches, and then the list `veryquick`, one file at a time.
-//! A later run goes on where the budget, in seconds, ended the last one. It wants the packages
+//! A later run goes on where the budget, in seconds, ended the last one. A run that its budget has
+//! ended fails, and names the files that are left. It wants the packages
 //! `gcc`, `make`, `tcl-dev` and `zlib1g-dev`, and root, because it runs the suite as `nobody`.
 //!
 //! A test that fails is run once more without the VFS. If it fails there as well, it says nothing
@@ -75,10 +76,13 @@ fn all() -> Result<bool, Box<dyn Error>> {
         run::programs(&settings, &built, &mut results)?;
     }
     let files = run::files(&built)?;
-    for (at, file) in files.iter().enumerate() {
-        let is_wanted = settings.only.is_empty()
-            || settings.only.iter().any(|name| file.starts_with(name.as_str()));
-        if !is_wanted || (results.has(file) && !settings.is_again) {
+    let is_wanted = |file: &&String| {
+        settings.only.is_empty()
+            || settings.only.iter().any(|name| file.starts_with(name.as_str()))
+    };
+    let files: Vec<&String> = files.iter().filter(is_wanted).collect();
+    for (at, file) in files.iter().copied().enumerate() {
+        if results.has(file) && !settings.is_again {
             continue;
         }
         if Instant::now() >= settings.end {
@@ -88,6 +92,9 @@ fn all() -> Result<bool, Box<dyn Error>> {
         let result = run::file(&built, file)?;
         println!("{:4}/{} {}", at + 1, files.len(), result.line(&known));
         results.add(result)?;
+    }
+    if files.is_empty() {
+        return Err("no file of the suite has such a name".into());
     }
     Ok(results.tell(&known, &files))
 }

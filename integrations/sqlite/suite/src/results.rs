@@ -8,6 +8,9 @@ use std::path::Path;
 
 use crate::known::Known;
 
+/// Tests that each file has at its end, also one that skips all of its own.
+const NO_TESTS: u64 = 2;
+
 /// What a file came to.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -86,15 +89,17 @@ impl Results {
         Ok(())
     }
 
-    /// Prints the sums; returns whether nothing is unexplained, and atomic batches were tested.
-    pub(crate) fn tell(&self, known: &Known, files: &[String]) -> bool {
+    /// Prints the sums; returns whether all these files ran, nothing is unexplained, and atomic
+    /// batches were tested.
+    pub(crate) fn tell(&self, known: &Known, files: &[&String]) -> bool {
         let all = || self.all.values();
         let failed: usize = all().map(|outcome| outcome.failed.len()).sum();
         let unexplained: usize = all().map(|outcome| outcome.unexplained(known).len()).sum();
         let anyway: usize = all().map(|outcome| outcome.anyway.len()).sum();
         let tests: u64 = all().map(|outcome| outcome.tests).sum();
         let seconds: f64 = all().map(|outcome| outcome.seconds).sum();
-        let ran = files.iter().filter(|file| self.has(file)).count();
+        let left: Vec<_> = files.iter().filter(|file| !self.has(file)).collect();
+        let ran = files.len() - left.len();
         println!("\n{ran} of {} files, {tests} tests, {seconds:.0} s", files.len());
         println!("passed:      {}", tests.saturating_sub((failed + anyway) as u64));
         println!("failed:      {unexplained}");
@@ -105,14 +110,24 @@ impl Results {
                 println!("  UNEXPLAINED {} {test}", outcome.file);
             }
         }
+        for file in &left {
+            println!("  NOT RUN {file}");
+        }
+        let skipped: Vec<_> = all()
+            .filter(|outcome| outcome.file.ends_with(".test") && outcome.tests <= NO_TESTS)
+            .collect();
+        println!("skip all that they have: {} files", skipped.len());
+        for outcome in skipped {
+            println!("  SKIPS {} ({} tests)", outcome.file, outcome.tests);
+        }
         // Where batches are not atomic, these files skip all that they have.
         let mut is_run = true;
         for file in ["atomic.test", "atomic2.test"] {
             if let Some(outcome) = self.all.get(file) {
                 println!("{file}: {} tests", outcome.tests);
-                is_run &= outcome.tests > 2;
+                is_run &= outcome.tests > NO_TESTS;
             }
         }
-        unexplained == 0 && is_run
+        left.is_empty() && unexplained == 0 && is_run
     }
 }

@@ -1,6 +1,10 @@
-//! Every crash of a simulated memory and disk under SQLite, and three bugs that are found.
+//! Every crash of a simulated memory and disk under SQLite, and bugs that are found.
+//!
+//! A second search cuts the power where a statement is larger than the lane. SQLite writes a
+//! rollback journal then, which lies on a simulated file.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +15,18 @@ use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
     FullBlock, Joined, Journal, Operation, Stats,
 };
-use nvm_journal_sqlite::{Mounted, mount_store};
+use nvm_journal_sqlite::{Files, Mounted, PlainFile, mount_store, mount_store_with_files};
 use rusqlite::Connection;
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
-use sim_disk::{DiskImage, Image, Mutant, Mutation, Mutator, World};
+use sim_disk::{DiskImage, FileFacts, FileImage, Image, Mutant, Mutation, Mutator, World};
 
+use crate::on_files::Handle;
 use crate::{Longer, connect_to, try_connect};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u64 = 40;
+/// Bytes of a row that is larger than the lane.
+const HUGE: usize = 7000;
 
 /// A bug that is planted below SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,50 @@ enum Bug {
     LengthApart,
     /// A commit returns before it is durable.
     EarlyReturn,
+    /// The rollback journal is not made durable.
+    NoJournalSync,
+}
+
+/// Which statements a database is asked for, and what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Few,
+    All,
+    /// Some statements are larger than the lane.
+    TooLarge,
+}
+
+/// The rollback journal of a database is the one file of its world.
+#[derive(Debug)]
+struct Beside {
+    world: World,
+    syncs: bool,
+}
+
+impl Beside {
+    fn file(&self, name: &str) -> io::Result<Handle> {
+        // There is no WAL.
+        let is_known = name.ends_with("-journal");
+        let handle = || Handle { file: self.world.file(0), syncs: self.syncs };
+        is_known.then(handle).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Files for Beside {
+    fn open(&self, name: &str, _creates: bool) -> io::Result<Box<dyn PlainFile>> {
+        Ok(Box::new(self.file(name)?))
+    }
+
+    /// A file of no bytes is none: to SQLite both are the same.
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        Ok(name.ends_with("-journal") && !self.file(name)?.is_empty()?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut handle = self.file(name)?;
+        handle.set_len(0)?;
+        handle.sync()
+    }
 }
 
 /// A journal with a bug in its commits.
@@ -99,14 +150,22 @@ struct Database {
     opened: AtomicU64,
     bug: Bug,
     policy: AnyPolicy,
-    /// Whether programs are made of few statements.
-    is_short: bool,
+    kind: Kind,
+    /// Batches that did not fit.
+    fallbacks: Arc<AtomicU64>,
 }
 
 /// Declared in the order in which they are dropped.
 struct Open {
     connection: Connection,
-    _mounted: Mounted,
+    mounted: Mounted,
+    fallbacks: Arc<AtomicU64>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.fallbacks.fetch_add(self.mounted.counts().fallbacks, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +173,8 @@ enum Statement {
     Insert(i64),
     /// A row over several pages, which makes the file longer.
     Large(i64),
+    /// A row that is larger than the lane, made of this letter.
+    Huge(i64, &'static str),
     Update,
     Delete(i64),
     /// Deletes and inserts in one transaction.
@@ -127,6 +188,9 @@ impl Statement {
             Self::Insert(key) => format!("INSERT OR REPLACE INTO t VALUES ({key}, 'row {key}')"),
             Self::Large(key) => {
                 format!("INSERT OR REPLACE INTO t VALUES ({key}, '{}')", "large ".repeat(300))
+            }
+            Self::Huge(key, letter) => {
+                format!("INSERT OR REPLACE INTO t VALUES ({key}, '{}')", letter.repeat(HUGE))
             }
             Self::Update => "UPDATE t SET x = x || '+' WHERE length(x) < 100".to_owned(),
             Self::Delete(key) => format!("DELETE FROM t WHERE id = {key}"),
@@ -149,12 +213,12 @@ fn commit_fence() -> Site {
 }
 
 impl Database {
-    fn new(folder: &Path, bug: Bug, policy: AnyPolicy, is_short: bool) -> Self {
+    fn new(folder: &Path, bug: Bug, policy: AnyPolicy, kind: Kind) -> Self {
         let opened = AtomicU64::new(0);
         // Searches that go side by side have files of their own.
-        let folder = folder.join(policy.to_string());
+        let folder = folder.join(format!("{policy}-{kind:?}"));
         drop(std::fs::create_dir(&folder));
-        Self { folder, opened, bug, policy, is_short }
+        Self { folder, opened, bug, policy, kind, fallbacks: Arc::default() }
     }
 
     fn hook(&self) -> Mutator {
@@ -176,15 +240,23 @@ impl Database {
         }
     }
 
-    fn connect(&self, journal: DynJournal) -> Result<Open, String> {
+    fn connect(&self, world: &World, journal: DynJournal) -> Result<Open, String> {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("db{number}"));
         std::fs::write(&path, []).map_err(said)?;
         let store = Arc::new(Buggy { journal, bug: self.bug });
-        let mounted = mount_store(&path, store, |_| Ok(())).map_err(said)?;
+        let mounted = if self.kind == Kind::TooLarge {
+            // SQLite takes what a killed process has left for durable, so it is made so.
+            world.file(0).sync().map_err(said)?;
+            let syncs = self.bug != Bug::NoJournalSync;
+            let files = Arc::new(Beside { world: world.clone(), syncs });
+            mount_store_with_files(&path, store, files, |_| Ok(())).map_err(said)?
+        } else {
+            mount_store(&path, store, |_| Ok(())).map_err(said)?
+        };
         let connection = try_connect(&path).map_err(said)?;
         std::fs::remove_file(&path).map_err(said)?;
-        Ok(Open { connection, _mounted: mounted })
+        Ok(Open { connection, mounted, fallbacks: Arc::clone(&self.fallbacks) })
     }
 }
 
@@ -195,7 +267,11 @@ impl Store for Database {
     fn media(&self) -> Image {
         let size = BlockSize::new(BLOCK).expect("a block size");
         let disk = |blocks| DiskImage::blank(size, blocks, DeviceFacts::cautious());
-        Image::blank(1 << 15).with_disk(disk(BLOCKS)).with_disk(disk(1))
+        let image = |bytes| Image::blank(bytes).with_disk(disk(BLOCKS)).with_disk(disk(1));
+        match self.kind {
+            Kind::TooLarge => image(12 << 10).with_file(FileImage::empty(FileFacts::default())),
+            Kind::Few | Kind::All => image(1 << 15),
+        }
     }
 
     fn format(&self, world: &World) -> Result<(), String> {
@@ -216,7 +292,7 @@ impl Store for Database {
     }
 
     fn open(&self, world: &World) -> Result<Open, String> {
-        self.connect(self.journal(world, false)?)
+        self.connect(world, self.journal(world, false)?)
     }
 
     fn apply(&self, open: &mut Open, statement: &Statement) -> Result<Promise, String> {
@@ -247,13 +323,21 @@ impl Store for Database {
         let few = [Statement::Insert(1), Statement::Large(2)];
         let more =
             [Statement::Several, Statement::Update, Statement::Delete(1), Statement::Checkpoint];
-        if self.is_short { few.to_vec() } else { [&few[..], &more].concat() }
+        let huge = [Statement::Huge(2, "a"), Statement::Huge(2, "b")];
+        match self.kind {
+            Kind::Few => few.to_vec(),
+            Kind::All => [&few[..], &more].concat(),
+            Kind::TooLarge => huge.to_vec(),
+        }
     }
 
     fn model(&self, view: &mut View, statement: &Statement) {
         match *statement {
             Statement::Insert(key) => drop(view.insert(key.to_string(), format!("row {key}"))),
             Statement::Large(key) => drop(view.insert(key.to_string(), "large ".repeat(300))),
+            Statement::Huge(key, letter) => {
+                drop(view.insert(key.to_string(), letter.repeat(HUGE)));
+            }
             Statement::Update => {
                 view.values_mut().filter(|x| x.len() < 100).for_each(|x| x.push('+'));
             }
@@ -268,39 +352,64 @@ impl Store for Database {
 }
 
 pub(crate) fn search(folder: &Path, longer: &Longer) {
-    let search = |bug, policy, is_short, budget: &StoreBudget| {
-        check_store(&Database::new(folder, bug, policy, is_short), budget).map_err(said)
+    let search = |bug, policy, kind, budget: &StoreBudget| {
+        check_store(&Database::new(folder, bug, policy, kind), budget).map_err(said)
     };
     let (whole, delta) = (AnyPolicy::from(FullBlock), AnyPolicy::from(ByteDelta::new()));
-    // 1. None of the crashes does any harm.
-    let short = StoreBudget::new().images(2).longer(0, 0).faults(2);
+    // 1. None of the crashes does any harm, where the search is as long as that for a bug.
+    let short = StoreBudget::new().images(IMAGES).longer(0, 0).faults(2);
     // Most of the time goes to SQLite, which opens a database some hundred thousand times. The
     // policies go side by side.
-    let long = StoreBudget::new().images(3).longer(16, 6).faults(8);
-    let budget = if longer.crashes { long } else { short };
-    let policies = if longer.crashes { &[whole, delta][..] } else { &[whole] };
+    let long = StoreBudget::new().images(IMAGES).longer(16, 6).faults(8);
+    let (budget, policies, kind) = if longer.crashes {
+        (long, &[whole, delta][..], Kind::All)
+    } else {
+        (short, &[whole, delta][..], Kind::Few)
+    };
     std::thread::scope(|scope| {
         for policy in policies.iter().copied() {
             let (search, budget) = (&search, &budget);
             scope.spawn(move || {
                 let start = std::time::Instant::now();
-                let summary = search(Bug::None, policy, !longer.crashes, budget);
+                let summary = search(Bug::None, policy, kind, budget);
                 let summary = summary.unwrap_or_else(|failure| panic!("{failure}"));
                 let seconds = start.elapsed().as_secs_f64();
                 println!("  {policy}, {seconds:.0} s: {summary}");
+                assert!(!longer.crashes || summary.report.images >= 100_000, "{policy}: {summary}");
             });
         }
     });
     // 2. The search finds what it is for. A deferred record is durable at once if it is long, as
     //    one of whole pages is.
-    let budget = StoreBudget::new().images(16).longer(0, 0).faults(0);
+    let budget = StoreBudget::new().images(IMAGES).longer(0, 0).faults(0);
     for (bug, policy, says) in [
         (Bug::NoFence, whole, "had promised to be durable"),
         (Bug::LengthApart, whole, "malformed"),
         (Bug::EarlyReturn, delta, "had promised to be durable"),
     ] {
-        let failure = search(bug, policy, true, &budget).expect_err("a bug is planted");
+        let failure = search(bug, policy, Kind::Few, &budget).expect_err("a bug is planted");
         println!("  {bug:?}: {}", failure.lines().next().unwrap_or_default());
         assert!(failure.contains(says), "{bug:?}: {failure}");
     }
+}
+
+/// Images of each point at which the power is cut, for the control and for the bugs.
+const IMAGES: u64 = 16;
+
+/// A batch that is refused because the lane is too small: SQLite writes a rollback journal.
+pub(crate) fn too_large(folder: &Path, longer: &Longer) {
+    let budget = StoreBudget::new().images(IMAGES).longer(0, 0).faults(0);
+    let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), Kind::TooLarge);
+    // Each program writes many pages, and the power is cut at each and in each recovery: this is
+    // more than a quarter of an hour.
+    if longer.crashes {
+        let database = new(Bug::None);
+        let summary = check_store(&database, &budget).unwrap_or_else(|failure| panic!("{failure}"));
+        let fallbacks = database.fallbacks.load(Ordering::Relaxed);
+        println!("  {fallbacks} batches did not fit: {summary}");
+        assert!(fallbacks > 100, "{fallbacks}");
+    }
+    let failure = check_store(&new(Bug::NoJournalSync), &budget).map_err(said);
+    let failure = failure.expect_err("a bug is planted");
+    println!("  {:?}: {}", Bug::NoJournalSync, failure.lines().next().unwrap_or_default());
 }

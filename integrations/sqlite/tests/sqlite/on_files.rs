@@ -28,9 +28,10 @@ fn worlds() -> MutexGuard<'static, BTreeMap<u64, (World, Option<u16>)>> {
 #[derive(Debug)]
 struct Simulated;
 
-struct Handle {
-    file: SimFile,
-    syncs: bool,
+pub(crate) struct Handle {
+    pub(crate) file: SimFile,
+    /// Whether a sync does what it says.
+    pub(crate) syncs: bool,
 }
 
 impl Simulated {

@@ -84,17 +84,19 @@ impl Bytes {
         let (disk, of_len, of_cut) = (self.clone(), self.clone(), self.clone());
         let len = move || of_len.file.lock().expect("nobody panicked").len() as u64;
         let now = len.clone();
+        let anew = Box::new(move || settings.anew(&disk, now()));
         let shared = Shared {
             len: Box::new(move || Ok(len())),
             identity: (0, 0),
-            is_ahead: Mutex::new(false),
-            anew: Box::new(move || settings.anew(&disk, now())),
+            anew,
+            keep: Box::new(|_| ()),
+            ahead: Mutex::default(),
         };
         let cut = move |len: u64| {
             of_cut.file.lock().expect("nobody panicked").resize(len as usize, 0);
             Ok(())
         };
-        Connection::new(Mount::mount_shared(shared, Box::new(cut)).expect("memory"), false)
+        Connection::new(Mount::mount_shared(shared, Box::new(cut), None).expect("memory"), false)
     }
 
     fn content(&self) -> Vec<u8> {
@@ -129,10 +131,10 @@ fn what_no_lock_guards_is_home_at_once() {
     assert_eq!((read(&first, 1280), read(&second, 1280)), (expected.clone(), expected));
 }
 
-/// A batch whose pages were not all written home is refused so that SQLite writes a rollback
-/// journal, and the connection goes on.
+/// A batch whose pages were not all written home is refused, and its old pages are home again: at
+/// once, or as soon as the disk takes them.
 #[test]
-fn a_batch_that_is_home_in_part_is_refused_and_can_be_taken_back() {
+fn a_batch_that_is_home_in_part_is_taken_back() {
     let disk = Bytes::new();
     let mut connection = disk.process();
     connection.is_now(Level::Exclusive);
@@ -141,20 +143,31 @@ fn a_batch_that_is_home_in_part_is_refused_and_can_be_taken_back() {
     connection.sync().expect("a sync");
     assert_eq!(disk.content(), old);
     connection.begin_batch().expect("may write");
-    for page in [0, 2, 4, 6] {
+    for page in [0, 2, 4, 8] {
         connection.write(page * 512, &[0xEE; 512]).expect("room");
     }
     disk.good.store(2, Ordering::SeqCst);
-    assert_eq!(connection.commit_batch(), Err(sys::SQLITE_IOERR_COMMIT_ATOMIC));
+    assert_eq!(connection.commit_batch(), Err(sys::SQLITE_FULL));
     connection.roll_batch_back();
-    assert!(connection.wants_journal_sync(), "SQLite writes a rollback journal now");
+    assert!(!connection.wants_journal_sync(), "SQLite writes no rollback journal");
     assert_ne!(disk.content(), old, "a part is home");
+    // 1. While the disk is full, the connection reads the old pages, and changes nothing.
+    assert!(connection.database.is_in_pieces());
+    assert_eq!(read(&connection, 4096), old);
+    assert_eq!(connection.write(512, &[7; 512]), Err(sys::SQLITE_FULL));
+    assert_eq!(connection.database.go_home(sys::SQLITE_IOERR), Err(sys::SQLITE_FULL));
+    connection.begin_batch().expect("may write");
+    connection.write(0, &[0xDD; 512]).expect("room");
+    assert_eq!(connection.commit_batch(), Err(sys::SQLITE_FULL));
+    connection.roll_batch_back();
+    assert_eq!(read(&connection, 4096), old);
+    assert_eq!(connection.len(), 4096);
+    // 2. Then they go home, and the connection goes on.
     disk.good.store(usize::MAX, Ordering::SeqCst);
-    connection.journal_is_synced();
-    // SQLite takes the old pages out of its rollback journal.
-    for page in [0, 2, 4, 6_usize] {
-        connection.write(page as u64 * 512, &old[page * 512..][..512]).expect("it goes on");
-    }
-    connection.sync().expect("it goes on");
+    connection.database.go_home(sys::SQLITE_IOERR).expect("there is room");
+    assert!(!connection.database.is_in_pieces());
     assert_eq!(disk.content(), old);
+    connection.write(512, &[7; 512]).expect("it goes on");
+    connection.sync().expect("it goes on");
+    assert_eq!(disk.content()[512..1024], [7; 512]);
 }

@@ -1,0 +1,102 @@
+//! A rollback journal that nobody plays back before it is durable.
+//!
+//! Where a batch is refused, SQLite writes its rollback journal at once, with a head that says how
+//! many pages there are. If the power goes then, some of these pages may be torn, and SQLite's sums
+//! do not tell of all that are. So the head gets its first bytes only when the rest is durable.
+
+use std::io;
+
+use libsqlite3_sys as sys;
+
+use super::host::HostFile;
+use crate::files::PlainFile;
+
+/// Bytes of the head without which there is no rollback journal.
+const MAGIC_BYTES: usize = 8;
+
+/// A rollback journal, without its first bytes until the first sync.
+pub(crate) struct HeldBack {
+    file: Box<dyn PlainFile>,
+    /// The bytes that are held back, once they are written. `None`: the journal is durable.
+    magic: Option<[u8; MAGIC_BYTES]>,
+}
+
+impl HeldBack {
+    pub(crate) const fn new(file: Box<dyn PlainFile>) -> Self {
+        Self { file, magic: Some([0; MAGIC_BYTES]) }
+    }
+}
+
+impl PlainFile for HeldBack {
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(at, into)?;
+        let held = self.magic.iter().flatten().skip(usize::try_from(at).unwrap_or(usize::MAX));
+        into[..read].iter_mut().zip(held).for_each(|(place, byte)| *place = *byte);
+        Ok(read)
+    }
+
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let Some(magic) = self.magic.as_mut().filter(|_| at < MAGIC_BYTES as u64) else {
+            return self.file.write_at(at, bytes);
+        };
+        let held = magic.iter_mut().skip(at as usize).zip(bytes);
+        let count = held.map(|(place, byte)| *place = *byte).count();
+        let without = [vec![0; count], bytes[count..].to_vec()].concat();
+        self.file.write_at(at, &without)
+    }
+
+    fn len(&mut self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync()?;
+        if let Some(magic) = self.magic {
+            self.file.write_at(0, &magic)?;
+            self.file.sync()?;
+            self.magic = None;
+        }
+        Ok(())
+    }
+}
+
+fn done(code: i32) -> io::Result<()> {
+    match code {
+        sys::SQLITE_OK => Ok(()),
+        code if code & 0xff == sys::SQLITE_FULL => Err(io::ErrorKind::StorageFull.into()),
+        code => Err(io::Error::other(format!("code {code}"))),
+    }
+}
+
+fn place(at: u64) -> io::Result<i64> {
+    i64::try_from(at).map_err(io::Error::other)
+}
+
+impl PlainFile for HostFile {
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let left = PlainFile::len(self)?.saturating_sub(at);
+        let there = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
+        done(self.read(place(at)?, &mut into[..there]))?;
+        Ok(there)
+    }
+
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        done(self.write(place(at)?, bytes))
+    }
+
+    fn len(&mut self) -> io::Result<u64> {
+        Self::len(self).map_err(|code| io::Error::other(format!("code {code}")))
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        done(Self::set_len(self, place(len)?))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        done(Self::sync(self))
+    }
+}
