@@ -173,6 +173,7 @@ const HOUSES: [House; 16] = [
         sources: "integrations/sqlite/src/",
         storeys: &[
             ("database", &["error", "files"]),
+            ("mount", &["database", "error", "files"]),
             ("ffi", &["database", "error", "files", "mount"]),
         ],
     },

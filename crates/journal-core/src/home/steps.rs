@@ -287,7 +287,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (bounds, before) = (&fenced.bounds, folded.freed_slots);
         let nodes = IndexNodes::of(indexes);
-        while !may.lists_all {
+        let mut looks_for_older = !may.lists_all;
+        while looks_for_older {
             let first = *next_node;
             let from = (bounds, &mut *next_node);
             self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
@@ -297,7 +298,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // The last node ends a pass. Nothing else is left to be done than to write home.
             let is_last = *next_node == 0;
             if may.writes_home {
-                break;
+                looks_for_older = false;
+                continue;
             }
             charges.add(nodes.nanos_of(next_node.saturating_sub(first)));
             if is_last || charges.left() == 0 {

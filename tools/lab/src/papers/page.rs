@@ -64,8 +64,8 @@ const TRUST_TEXT: &str = "\
 - Where the ring of a block journal lies, how warm the caches are, and what `none` does at an fsync
   were settled while the gates were being looked at. Where the ring lies alone moves some gates in
   and out of their bands.
-- All rows are of one build and one run, of 21 minutes on two cores; those of media of today are of a
-  later one.
+- All rows are of one build and one run, of 21 minutes on two cores; those of media of today are
+  of a later one.
 - The block journal writes no logged data home by age. That of Linux does, after 30 s. With that,
   NJS 8a random was + 3 % and fileserver - 14 % at k = 4.
 ";
