@@ -90,6 +90,9 @@ pub fn is_hopeless(old: &[u8], new: &[u8], bounds: core::ops::RangeInclusive<u8>
 /// Bytes of a sample that says whether a coder finds anything to save.
 const SAMPLED_BYTES: usize = 64;
 
+/// How many of them are unlike, at least, where they are random: on average 57 are.
+const UNLIKE_BYTES: u32 = 48;
+
 /// Whether the XOR of two images looks random where they differ, so that no coder makes it shorter.
 /// A sample of the runs that differ says so: random bytes are hardly ever the same.
 #[must_use]
@@ -104,7 +107,7 @@ pub fn xor_is_random(images: &Images<'_>) -> bool {
     let lengths = images.changed.runs().map(|run| run.len as usize);
     let all = lengths.fold(0, usize::saturating_add);
     let step = (all / SAMPLED_BYTES).max(1);
-    let (mut seen, mut sampled) = ([0_u64; 4], 0_u32);
+    let (mut seen, mut sampled) = ([0_u64; 4], 0_usize);
     for byte in bytes.step_by(step).take(SAMPLED_BYTES) {
         let [word, bit] = [usize::from(byte / 64), usize::from(byte % 64)];
         if let Some(word) = seen.get_mut(word) {
@@ -113,8 +116,7 @@ pub fn xor_is_random(images: &Images<'_>) -> bool {
         sampled = sampled.saturating_add(1);
     }
     let kinds: u32 = seen.iter().map(|word| word.count_ones()).sum();
-    // Of 64 random bytes, 57 differ from all others on average.
-    sampled as usize == SAMPLED_BYTES && kinds >= sampled / 4 * 3
+    sampled == SAMPLED_BYTES && kinds >= UNLIKE_BYTES
 }
 
 /// Payloads that are not worth the search for a shorter one.
