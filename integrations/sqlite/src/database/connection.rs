@@ -53,6 +53,9 @@ pub(crate) struct Connection {
     batch: Batch,
     /// Whether something was committed deferred since the last sync.
     is_loose: bool,
+    /// How often the database had taken changes back when this connection made the first of those
+    /// that may be taken back too.
+    taken_back: Option<u64>,
     /// Whether SQLite writes a rollback journal if the open batch is given up now: it does so
     /// where it was told of a failed read or write.
     falls_back: bool,
@@ -70,6 +73,7 @@ impl Connection {
             level: Level::None,
             batch: Batch::default(),
             is_loose: false,
+            taken_back: None,
             falls_back: false,
             is_fallen_back: false,
             is_read_only,
@@ -108,7 +112,10 @@ impl Connection {
 
     /// The rollback journal is durable.
     pub(crate) fn journal_is_synced(&mut self) {
-        self.is_fallen_back = false;
+        if core::mem::take(&mut self.is_fallen_back) {
+            // In memory, it was never created.
+            self.database.falls_back.store(false, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Code> {
@@ -121,17 +128,44 @@ impl Connection {
             return Ok(());
         }
         self.look_without_lock()?;
-        self.is_loose = true;
         self.database.counts.loose_pages.add(1);
-        let written = self.change(&[Write { at, bytes }], None);
-        written.map_err(|error| code_of(&error, sys::SQLITE_IOERR_WRITE))?;
-        self.go_home_without_lock(sys::SQLITE_IOERR_WRITE)
+        self.change(&[Write { at, bytes }], None, sys::SQLITE_IOERR_WRITE)
     }
 
     /// Changes the file, not durably yet.
-    fn change(&self, writes: &[Write<'_>], len: Option<u64>) -> Result<(), Error> {
+    fn change(
+        &mut self,
+        writes: &[Write<'_>],
+        len: Option<u64>,
+        otherwise: Code,
+    ) -> Result<(), Code> {
+        self.is_told(otherwise)?;
+        self.is_loose = true;
         let is_alone = self.level == Level::Exclusive;
-        self.database.change(&Change { writes, len, durability: Durability::Deferred, is_alone })
+        let before = self.database.taken_back();
+        let change = Change { writes, len, durability: Durability::Deferred, is_alone };
+        let changed = self.database.change(&change).map_err(|error| code_of(&error, otherwise));
+        self.taken_back = changed.is_ok().then_some(self.taken_back.unwrap_or(before));
+        changed?;
+        self.go_home_without_lock(otherwise)
+    }
+
+    /// An error if changes of this connection were taken back, and the failure was told to another
+    /// one: with an unlock, as it was opened or closed. SQLite then rolls the transaction back.
+    fn is_told(&mut self, otherwise: Code) -> Result<(), Code> {
+        let was_taken_back = |before: &u64| *before != self.database.taken_back();
+        match self.taken_back.take_if(|before| was_taken_back(before)) {
+            Some(_) => Err(otherwise),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes everything home that this connection has changed, or says that it could not be.
+    pub(crate) fn go_home(&mut self, otherwise: Code) -> Result<(), Code> {
+        let home = self.database.go_home(otherwise);
+        let told = self.is_told(otherwise);
+        self.taken_back = None;
+        home.and(told)
     }
 
     pub(crate) fn set_len(&mut self, len: u64) -> Result<(), Code> {
@@ -146,10 +180,7 @@ impl Connection {
         if len == self.database.with(OneFile::len) {
             return Ok(());
         }
-        self.is_loose = true;
-        let done = self.change(&[], Some(len));
-        done.map_err(|error| code_of(&error, sys::SQLITE_IOERR_TRUNCATE))?;
-        self.go_home_without_lock(sys::SQLITE_IOERR_TRUNCATE)
+        self.change(&[], Some(len), sys::SQLITE_IOERR_TRUNCATE)
     }
 
     pub(crate) fn sync(&mut self) -> Result<(), Code> {
@@ -160,7 +191,7 @@ impl Connection {
         let synced = self.database.with(OneFile::sync);
         synced.map_err(|error| code_of(&error, sys::SQLITE_IOERR_FSYNC))?;
         self.is_loose = false;
-        self.database.go_home(sys::SQLITE_IOERR_FSYNC)
+        self.go_home(sys::SQLITE_IOERR_FSYNC)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -232,6 +263,7 @@ impl Connection {
             self.database.falls_back.store(false, Ordering::Relaxed);
         }
         if self.database.shared().is_some() {
+            self.taken_back = None;
             self.level = self.level.min(to);
         } else {
             self.database.locks().lower(&mut self.level, to);

@@ -1,6 +1,6 @@
 //! One mounted database: the file in its journal, and what its connections share.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use core::{fmt, ptr};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -171,6 +171,8 @@ pub(crate) struct MountedFile {
     pub(crate) files: Option<Arc<dyn Files>>,
     locks: Mutex<Locks>,
     connections: AtomicUsize,
+    /// How often changes of a shared file were taken back.
+    taken_back: AtomicU64,
     /// The rollback journal that was created last; null: none since a batch was given up.
     pub(crate) journal: AtomicPtr<sqlite3_file>,
     /// Whether the next rollback journal that is created is that of a batch that was given up.
@@ -196,6 +198,7 @@ impl MountedFile {
             files: None,
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
+            taken_back: AtomicU64::new(0),
             journal: AtomicPtr::new(ptr::null_mut()),
             falls_back: AtomicBool::new(false),
             is_ended_by_last: ended_by_last,
@@ -288,6 +291,7 @@ impl MountedFile {
 
     /// Takes back what is not home, behind a failure.
     fn take_back(&self, shared: &Shared, ahead: &mut Ahead) {
+        self.taken_back.fetch_add(1, Ordering::AcqRel);
         let was_refused = ahead.is_refused;
         ahead.is_refused = ahead.old.len.is_some();
         let mut anew = self.begin_anew(shared, &ahead.old);
@@ -322,6 +326,12 @@ impl MountedFile {
         *self.file_anew.write().unwrap_or_else(PoisonError::into_inner) = Some(file);
         self.is_anew.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// How often changes were taken back. The call that fails hears of it, and that may be one
+    /// of another connection than the one that has made the changes.
+    pub(crate) fn taken_back(&self) -> u64 {
+        self.taken_back.load(Ordering::Acquire)
     }
 
     /// Whether the file has a part of what was refused, so that no other program may have it.

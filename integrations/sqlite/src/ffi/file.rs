@@ -133,8 +133,11 @@ impl Opened {
 impl Opened {
     /// Gives back the lock that other programs were kept away by, if the database is whole again.
     fn settle(&mut self) {
-        let Some(host) = self.host.as_mut().filter(|_| self.is_kept) else { return };
+        if !self.is_kept && !self.connection.database.is_in_pieces() {
+            return;
+        }
         let _later = self.connection.database.go_home(sys::SQLITE_IOERR_LOCK);
+        let Some(host) = self.host.as_mut().filter(|_| self.is_kept) else { return };
         let level = self.connection.level();
         if level <= Level::Shared && !self.connection.database.is_in_pieces() {
             self.is_kept = host.unlock(raw_level(level)) != sys::SQLITE_OK;
@@ -165,7 +168,9 @@ unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
     // While the registry is held, nobody opens the database again.
     let mut mounted = registry();
     let is_last = database.leaves() == 0;
-    if !is_last || !database.is_ended_by_last || database.keep_if_in_pieces() {
+    // The lock that the connection may have kept is gone with it.
+    let is_in_pieces = database.keep_if_in_pieces();
+    if !is_last || !database.is_ended_by_last || is_in_pieces {
         return code;
     }
     mounted.retain(|_, other| !Arc::ptr_eq(other, &database));
@@ -388,7 +393,7 @@ unsafe extern "C" fn file_control(
         // SQLite says so before it ends a rollback journal, also where it syncs nothing. What
         // cannot go home has to be told while there is that journal.
         sys::SQLITE_FCNTL_SYNC if opened.host.is_some() => {
-            code(connection.database.go_home(sys::SQLITE_IOERR_FSYNC))
+            code(connection.go_home(sys::SQLITE_IOERR_FSYNC))
         }
         sys::SQLITE_FCNTL_LOCKSTATE if opened.host.is_none() => {
             let level = raw_level(connection.level());

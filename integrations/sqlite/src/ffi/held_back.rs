@@ -22,8 +22,11 @@ pub(crate) struct HeldBack {
 }
 
 impl HeldBack {
-    pub(crate) const fn new(file: Box<dyn PlainFile>) -> Self {
-        Self { file, magic: Some([0; MAGIC_BYTES]) }
+    /// An older journal in the same file ends: SQLite would take one of its later heads for the
+    /// next head of the new one.
+    pub(crate) fn create(mut file: Box<dyn PlainFile>) -> io::Result<Self> {
+        file.set_len(0)?;
+        Ok(Self { file, magic: Some([0; MAGIC_BYTES]) })
     }
 }
 

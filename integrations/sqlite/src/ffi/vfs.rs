@@ -336,8 +336,9 @@ unsafe fn open_held_back(
             };
         opened
     };
+    let Ok(held_back) = HeldBack::create(opened) else { return sys::SQLITE_IOERR_TRUNCATE };
     // SAFETY: the caller's.
-    unsafe { put(Box::new(HeldBack::new(opened)), file, flags, out_flags) };
+    unsafe { put(Box::new(held_back), file, flags, out_flags) };
     sys::SQLITE_OK
 }
 

@@ -171,3 +171,29 @@ fn a_batch_that_is_home_in_part_is_taken_back() {
     connection.sync().expect("it goes on");
     assert_eq!(disk.content()[512..1024], [7; 512]);
 }
+
+/// Where another connection's call finds that the disk is full, the one that has made the changes
+/// is told before it takes them for home.
+#[test]
+fn what_is_taken_back_is_told_to_the_connection_that_wrote() {
+    let disk = Bytes::new();
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    connection.write(0, &[1; 4096]).expect("room");
+    connection.sync().expect("a sync");
+    for is_synced in [true, false] {
+        connection.write(0, &[2; 512]).expect("room");
+        disk.good.store(0, Ordering::SeqCst);
+        assert_eq!(connection.database.go_home(sys::SQLITE_IOERR_UNLOCK), Err(sys::SQLITE_FULL));
+        disk.good.store(usize::MAX, Ordering::SeqCst);
+        let (told, otherwise) = match is_synced {
+            true => (connection.sync(), sys::SQLITE_IOERR_FSYNC),
+            false => (connection.write(512, &[2; 512]), sys::SQLITE_IOERR_WRITE),
+        };
+        assert_eq!(told, Err(otherwise));
+        assert_eq!(read(&connection, 4096), [1; 4096]);
+        connection.write(0, &[1; 512]).expect("SQLite rolls back");
+        connection.go_home(sys::SQLITE_IOERR_FSYNC).expect("there is room");
+    }
+    assert_eq!(disk.content(), [1; 4096]);
+}
