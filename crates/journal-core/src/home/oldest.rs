@@ -170,8 +170,8 @@ impl Oldest<'_> {
         self.memory.get_mut(self.left.from..self.left.end).unwrap_or_default()
     }
 
-    /// How many frames are first, of `most` at most and `within` at most. The oldest record is among
-    /// them as a whole.
+    /// How many frames are first, of `most` at most and `within` at most. The oldest record is
+    /// among them as a whole.
     pub(super) fn first_within(&self, most: usize, within: usize) -> usize {
         let frames = self.frames();
         let oldest = frames.first().map_or(0, |first| {

@@ -287,7 +287,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (bounds, before) = (&fenced.bounds, folded.freed_slots);
         let places = IndexPlaces::of(indexes);
-        while !may.lists_all {
+        let mut looks_for_older = !may.lists_all;
+        while looks_for_older {
             let first = *place;
             let from = (bounds, &mut *place);
             self.collect_some_garbage(common, lanes, indexes, from, scratch.batch, folded)?;
@@ -297,7 +298,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // The last place ends a pass. Nothing else is left to be done than to write home.
             let is_last = *place == 0;
             if may.writes_home {
-                break;
+                looks_for_older = false;
+                continue;
             }
             charges.add(places.nanos_of(place.saturating_sub(first)));
             if is_last || charges.left() == 0 {
