@@ -322,7 +322,7 @@ unsafe extern "C" fn check_reserved_lock(file: *mut sys::sqlite3_file, out: *mut
         // SAFETY: SQ4, and the file is open as long as `opened`.
         return unsafe { check(host.file(), out) };
     }
-    // A lock that is kept is nobody's who writes.
+    // The connection that keeps a lock for a file in pieces writes nothing.
     let is_reserved = c_int::from(!is_own && opened.connection.is_reserved());
     // SAFETY: SQ4.
     unsafe { out.write(is_reserved) };
