@@ -209,9 +209,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         let part = Part {
             frame_count,
-            frames: pieces.iter().enumerate().map(|(at, piece)| frame(at, piece)),
+            frames: pieces.iter().enumerate().map(|(at, piece)| (frame(at, piece), &[][..])),
             encoded: Encoded::Pieces(pieces),
-            images: operations,
             image_count: 0,
             names,
             last: ends == Ends::Record,

@@ -37,7 +37,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Encoder, Kind, Placement, Policy};
 use crate::space::lane::{InLane, Names};
-use crate::space::part::{Encoded, FrameIn, NoImages, Part};
+use crate::space::part::{Encoded, FrameIn, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
 crate::sites! {
@@ -160,9 +160,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<u64, JournalError> {
         let part = Part {
             frame_count: given_up.count,
-            frames: given_up.frames.iter().take(given_up.count).copied(),
+            frames: given_up.frames.iter().take(given_up.count).map(|frame| (*frame, &[][..])),
             encoded: Encoded::Whole(&[]),
-            images: &NoImages,
             image_count: 0,
             names: &Names::NONE,
             last: true,
@@ -172,9 +171,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut open = lane.begin(stamp, Pace::AtOnce);
             common.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
             let bytes = open.bytes();
-            if let Some(in_flight) = lane.close(open, states) {
-                let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;
-            }
+            let _ = lane.close_and_fence(open, states, false).map_err(JournalError::Medium)?;
             Ok(bytes)
         })?
     }
