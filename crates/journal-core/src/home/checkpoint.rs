@@ -60,15 +60,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// # Errors
     /// The medium's.
-    pub fn make_durable<L, K>(
+    pub fn make_durable<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
-    ) -> Result<(), JournalError>
-    where
-        L: Policy,
-        K: Kernels,
-    {
+    ) -> Result<(), JournalError> {
         self.fence_all(common, lanes, true).map(drop)
     }
 
