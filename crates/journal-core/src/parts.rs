@@ -31,7 +31,7 @@ pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};
 pub use crate::commit::prepared::{Content, Decided, NoVersions, Prepared, Scratch, Versions};
 pub use crate::common::Common;
-pub use crate::home::content::{apply_frames, oldest_needed};
+pub use crate::home::content::{apply_frames, build_from_lanes, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
 pub use crate::home::report::{Step, StepBounds};
 pub use crate::home::waiting::Waiting;

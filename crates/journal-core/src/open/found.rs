@@ -34,6 +34,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
+use crate::scan::intent;
 use crate::scan::lanes::{Scan, Scanned, Scanning, Unscanned};
 use crate::scan::verdict::Recovery;
 use crate::space::lane::{Lane, LaneMemory};
@@ -312,7 +313,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let Some(shield) = shield else { return Ok(None) };
         let device_blocks = superblock.header.device_blocks.get();
         let (geometry, identity) = (self.geometry, self.identity);
-        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
+        let (area, kernels) = (shield.area(), self.kernels);
+        let loaded = intent::load(area, geometry, identity, device_blocks, kernels, self.front);
         let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;
         let Some((header, front)) = loaded else { return Ok(None) };
         let epochs = self.keeps(Rule::OlderEpochVoid);

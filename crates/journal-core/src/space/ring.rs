@@ -3,6 +3,7 @@
 //! A lane offset says how many bytes the lane held before, ever. Its place in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
+use crate::index::frame::FrameAt;
 use crate::order::ordered::{Dirty, Hook, InFlight, Ordered};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
@@ -79,6 +80,17 @@ impl<R: PmemRead> LaneReader<R> {
     pub fn prefetch(&self, position: u64, len: usize) {
         let (at, len) = RingRange::of(self.bytes, position, len.min(PREFETCHED_BYTES)).first;
         self.region.prefetch(at, len);
+    }
+
+    /// Copies the payload of a frame of the lane, or what is in the slot that it names.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_payload(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        match frame.slot() {
+            Some(slot) => self.read_slot(slot, into),
+            None => self.read(frame.payload, into),
+        }
     }
 
     /// Copies what one of the lane's slots holds.
