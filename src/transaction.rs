@@ -3,7 +3,7 @@
 //! 1. A call takes its block: `take` locks it, and reserves what its frame takes
 //!    (`engine/reserve.rs`).
 //! 2. The new content waits in the seat (`staging/staged.rs`).
-//! 3. `commit_as` commits what is staged (`engine/commit.rs`).
+//! 3. `commit_as` readies what is staged, and commits it (`engine/commit.rs`).
 
 use core::fmt;
 use core::time::Duration;

@@ -162,7 +162,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         self.area.flush_found(site::FOUND, 0, header.total_bytes())
     }
 
-    /// The blocks of a loaded intent's front, with the stamps and places of their images.
+    /// The blocks of a loaded intent's front, with the stamps and offsets of their images.
     pub(crate) fn images<'f>(
         geometry: &Geometry,
         front: &'f [u8],
@@ -183,7 +183,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = front.get_mut(at..at.saturating_add(bytes.len())) {
-        place.copy_from_slice(bytes);
+    if let Some(to) = front.get_mut(at..at.saturating_add(bytes.len())) {
+        to.copy_from_slice(bytes);
     }
 }

@@ -75,8 +75,8 @@ impl<'a> Run<'a> {
         if self.count == 0 {
             self.first = block;
         }
-        if let Some(place) = self.images.get_mut(self.count) {
-            *place = image;
+        if let Some(to) = self.images.get_mut(self.count) {
+            *to = image;
             self.count = self.count.saturating_add(1);
         }
     }
@@ -93,8 +93,8 @@ impl GivenUp {
 
     /// Takes in a block; whether there is no room for another one.
     fn add(&mut self, block: BlockNumber) -> bool {
-        if let Some(place) = self.frames.get_mut(self.count) {
-            *place = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
+        if let Some(to) = self.frames.get_mut(self.count) {
+            *to = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
             self.count = self.count.saturating_add(1);
         }
         self.count == FRAMES_PER_PART

@@ -127,8 +127,8 @@ impl<'a> LentPayload<'a> {
         match self {
             Self::Bytes(bytes) => {
                 let end = at.saturating_add(bytes.len());
-                if let Some(place) = front.get_mut(at..end) {
-                    place.copy_from_slice(bytes);
+                if let Some(to) = front.get_mut(at..end) {
+                    to.copy_from_slice(bytes);
                 }
                 end
             }
@@ -368,9 +368,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             let lines = front.get(..ahead).unwrap_or_default();
             open.add(self.ring.write_piece(site::FRONT, open.next, lines, extent.total));
         }
-        if let Some((body, place)) = front.split_last_chunk_mut() {
+        if let Some((body, to)) = front.split_last_chunk_mut() {
             check = kernels.crc64_of_stored(check, body);
-            *place = check.to_le_bytes();
+            *to = check.to_le_bytes();
         }
         let (at, rest) = (open.next.saturating_add(ahead as u64), front.get(ahead..));
         let rest = rest.unwrap_or_default();
@@ -429,8 +429,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
-        let place = Offset(self.ring.place(position));
-        self.ring.region.write_checked(site::FRONT, place, stitched, seeds)
+        let offset = Offset(self.ring.offset_in_ring(position));
+        self.ring.region.write_checked(site::FRONT, offset, stitched, seeds)
     }
 
     /// All of a part is stored.
@@ -569,9 +569,9 @@ pub(crate) fn put_words<const COUNT: usize>(
     words: [u64; COUNT],
 ) -> usize {
     let end = at.saturating_add(COUNT.saturating_mul(WORD_BYTES));
-    let places = front.get_mut(at..end).unwrap_or_default();
-    for (place, word) in places.chunks_exact_mut(WORD_BYTES).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
+    let targets = front.get_mut(at..end).unwrap_or_default();
+    for (to, word) in targets.chunks_exact_mut(WORD_BYTES).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
     }
     end
 }
