@@ -285,8 +285,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         Some(in_flight.carrying(sequence))
     }
 
-    /// Closes a record that is stored whole, and [fences](Self::fence) it. A deferred one is fenced,
-    /// with all before it, only if `flushes_deferred` says so. `None` where nothing is fenced.
+    /// Closes a record that is stored whole, and [fences](Self::fence) it. A deferred one is
+    /// fenced, with all before it, only if `flushes_deferred` says so. `None` where nothing is
+    /// fenced.
     ///
     /// # Errors
     /// The medium's: the outcome is unknown, and the lane must not be used any more.
