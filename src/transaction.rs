@@ -3,7 +3,7 @@
 //! 1. A call takes its block: `take` locks it, and reserves what its frame takes
 //!    (`engine/reserve.rs`).
 //! 2. The new content waits in the seat (`staging/staged.rs`).
-//! 3. `commit_as` commits what is staged (`engine/commit.rs`).
+//! 3. `commit_as` readies what is staged, and commits it (`engine/commit.rs`).
 
 use core::fmt;
 use core::time::Duration;
@@ -526,11 +526,27 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
-        self.shared.take_note(&mut seat.work, self.note);
-        let result = self.shared.commit_staged(seat, durability);
-        seat.staged.clear();
+        if self.note.is_some() {
+            seat.work.names.set_note(self.note);
+        }
+        let result = self.commit_staged(durability);
+        self.seat.staged.clear();
         self.shared.see_to_room(&result);
         result
+    }
+
+    /// Commits what is staged. Images that are kept for readers are handed over with their pages.
+    #[inline]
+    fn commit_staged(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
+        let (shared, seat): (_, &mut Seat<M::Disk>) = (self.shared, &mut self.seat);
+        let lent = shared.prepare_lent(seat)?;
+        let Seat { staged, work, .. } = seat;
+        let committed =
+            staged.ready(|operations| shared.commit_staged(work, operations, lent, durability))?;
+        if let (Some(committed), true) = (&committed, shared.caches && !shared.pins) {
+            shared.keep_pages(staged, committed);
+        }
+        Ok(committed)
     }
 
     /// Runs `body`, and then `commit` on this. Where another transaction is in the way,

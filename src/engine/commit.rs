@@ -60,6 +60,7 @@ use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::staging::old_images::{OnLoans, OnOlds};
 use crate::staging::seat::Seat;
+use crate::staging::staged::Ready;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
@@ -125,44 +126,21 @@ struct Recording {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Commits what a transaction has staged. Images that it keeps for readers are handed over with
-    /// their pages.
+    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
+    /// wait no longer from then on, so copies of its images are kept before. `prepared` says what
+    /// the transaction takes, if that is known.
     #[inline]
     pub(crate) fn commit_staged(
         &self,
-        seat: &mut Seat<M::Disk>,
+        work: &mut Work,
+        operations: &Ready<'_>,
+        prepared: Option<Result<Prepared, CommitError>>,
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_and_unlock(seat, durability);
-        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
-            self.keep_pages(&mut seat.staged, committed);
-        }
-        result
-    }
-
-    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
-    /// wait no longer from then on, so copies of its images are kept before.
-    #[inline]
-    fn commit_and_unlock(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        if seat.work.bypasses && seat.staged.has_loans() {
-            // The policy may be asked twice, and images have to be there (L3).
-            if let Err(error) = self.end_loans(seat) {
-                self.abort(&mut seat.work, &seat.staged);
-                return Err(error);
-            }
-        }
-        let prepared = if seat.staged.has_loans() { self.prepare_lent(seat)? } else { None };
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
-        let Seat { staged, work, .. } = seat;
-        staged.ready(|operations| {
-            let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
-            self.commit_and_give_back(work, operations, keeps, commit)
-        })
+        let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
+        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        self.commit_and_give_back(work, operations, keeps, commit)
     }
 
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
@@ -621,19 +599,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let Recording { open, durability, leaves_fence } = record;
         let sequence = open.sequence();
         let is_awaited = state.group.is_awaited();
+        // A deferred record does not leave a group behind that no thread fences.
+        let ends_group = durability == Durability::Deferred && is_awaited && !leaves_fence;
         let LaneState { lane, slots, .. } = &mut *state;
-        let in_flight = match lane.close(open, slots) {
-            Some(in_flight) => Some(in_flight),
-            // A deferred record does not leave a group behind that no thread fences.
-            None if durability == Durability::Deferred && is_awaited && !leaves_fence => {
-                lane.flush_all_deferred(slots)
-            }
-            None => None,
-        };
-        if let Some(in_flight) = in_flight {
+        let fenced = lane.close_and_fence(open, slots, ends_group);
+        if !matches!(fenced, Ok(None)) {
             state.stats.fences += state.lane.fences();
             state.group.end();
-            if let Err(error) = state.lane.fence(in_flight) {
+            if let Err(error) = fenced {
                 return failed_fence(self, error);
             }
             cell.reach.publish(state.lane.durable_to(), state.lane.has_deferred());

@@ -317,7 +317,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work.reserved_bytes = sealed.reserved_bytes;
         (work.reserved_log, work.bypasses) = (sealed.reserved_log, sealed.bypasses);
         // The caller may hold blocks that others wait for.
-        self.take_note(work, sealed.note);
+        if sealed.note.is_some() {
+            work.names.set_note(sealed.note);
+        }
         let committed = self.watched(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);

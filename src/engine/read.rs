@@ -8,7 +8,7 @@
 
 mod clean;
 
-use journal_core::parts::{FrameAt, Lanes as _, NodeId, Operations, apply_frames};
+use journal_core::parts::{FrameAt, NodeId, Operations, apply_frames, build_from_lanes};
 use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
 use journal_core::{
@@ -19,7 +19,6 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Stored;
-use crate::shared::lending::LanesOf;
 use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
@@ -104,8 +103,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if newest.is_none() && self.read_clean(&share, block, into) {
                 return Ok(true);
             }
-            let Some(below) = self.common.block_below(&share.index, block, newest) else {
-                return self.apply(&mut share, block, newest, payload, into);
+            let Some(below) = self.build_from_lanes(&share, block, newest, payload, into)? else {
+                return Ok(self.note_read(&mut share, block, newest, into));
             };
             if below == block && share.index.is_leaving(block) {
                 // Waits until the batch is home. That is not long, and only for content that lies
@@ -123,7 +122,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 None => self.lock_share(block)?,
             };
             if share.index.changes() == changes {
-                let is_live = self.apply(&mut share, block, newest, payload, into)?;
+                self.apply_frames(&share, newest, payload, into)?;
+                let is_live = self.note_read(&mut share, block, newest, into);
                 drop(share);
                 if newest.is_none() {
                     self.keep_clean(block, into, changes)?;
@@ -340,43 +340,53 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         found.map(|image| pmem_sys::copy_block(into, &image[at..][..into.len()])).is_some()
     }
 
-    /// Builds a block's content on what lies below, and keeps it where other readers may look for
-    /// it.
-    fn apply(
+    /// Notes that a block was read, and keeps its content where other readers may look for it.
+    /// Returns whether the block is live.
+    fn note_read(
         &self,
         share: &mut Share,
         block: BlockNumber,
         newest: Option<NodeId>,
-        payload: &mut [u8],
-        into: &mut [u8],
-    ) -> Result<bool, Error> {
-        let is_live = self.apply_frames(share, newest, payload, into)?;
+        image: &[u8],
+    ) -> bool {
+        let is_live = newest.is_none_or(|id| share.index.frame(id).form != Form::Discard);
         self.note_use(share, newest);
         // Do not cache if a newer, not yet readable frame exists. Kept content is forgotten when
         // such a frame comes, and not when the frame may be read.
         if self.caches && is_live && share.index.newest(block) == newest {
-            share.keep(block, into);
+            share.keep(block, image);
         }
-        Ok(is_live)
+        is_live
     }
 
+    /// Builds a block's content, if the lanes alone have all of it. If not, returns which block of
+    /// the device lies below it.
+    fn build_from_lanes(
+        &self,
+        share: &Share,
+        block: BlockNumber,
+        newest: Option<NodeId>,
+        payload: &mut [u8],
+        into: &mut [u8],
+    ) -> Result<Option<BlockNumber>, Error> {
+        let reader = |frame: &FrameAt| &self.lane(frame.lane).reader;
+        let read = |frame: &FrameAt, into: &mut [u8]| reader(frame).read_payload(frame, into);
+        build_from_lanes(&self.common, &share.index, (block, newest), read, payload, into)
+            .map_err(not_built)
+    }
+
+    /// Builds a block's content on what lies below.
     pub(super) fn apply_frames(
         &self,
         share: &Share,
         newest: Option<NodeId>,
         payload: &mut [u8],
         into: &mut [u8],
-    ) -> Result<bool, Error> {
-        let Some(newest) = newest else { return Ok(true) };
-        let read = |frame: &FrameAt, into: &mut [u8]| LanesOf(self).read(frame, into);
-        let applied = apply_frames(&self.common, &share.index, newest, read, payload, into);
-        let is_live = share.index.frame(newest).form != Form::Discard;
-        applied.map(|()| is_live).map_err(|error| match error {
-            JournalError::Apply { block, error } => Error::Apply { block, error },
-            JournalError::Medium(error) => Error::Medium(error),
-            JournalError::RottenLog { block, lies_at } => Error::RottenLog { block, lies_at },
-            _ => Error::Failed,
-        })
+    ) -> Result<(), Error> {
+        let Some(newest) = newest else { return Ok(()) };
+        let reader = |frame: &FrameAt| &self.lane(frame.lane).reader;
+        let read = |frame: &FrameAt, into: &mut [u8]| reader(frame).read_payload(frame, into);
+        apply_frames(&self.common, &share.index, newest, read, payload, into).map_err(not_built)
     }
 
     /// Keeps the old images of the blocks that a transaction writes anew.
@@ -458,5 +468,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 share.keep_page(block, page);
             }
         });
+    }
+}
+
+/// Why a block's content was not built.
+fn not_built(error: JournalError) -> Error {
+    match error {
+        JournalError::Apply { block, error } => Error::Apply { block, error },
+        JournalError::Medium(error) => Error::Medium(error),
+        JournalError::RottenLog { block, lies_at } => Error::RottenLog { block, lies_at },
+        _ => Error::Failed,
     }
 }

@@ -90,7 +90,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         // As long as the snapshot is kept this is the same one.
         let newest = newest_up_to(&share, block, stamp);
-        self.apply_frames(&share, newest, payload, into).map(drop)
+        self.apply_frames(&share, newest, payload, into)
     }
 }
 

@@ -135,12 +135,11 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
         // A share whose holder panicked: the journal has failed.
         let Ok(mut share) = self.shared.lock_share(frame.block) else { return Ok(()) };
-        self.shared.insert_frame(&mut share, frame)?;
         share.reserved -= 1;
         if let Some(taken_in) = &mut self.taken_in {
             taken_in.push(frame.block);
         }
-        Ok(())
+        self.shared.insert_frame(&mut share, frame)
     }
 }
 

@@ -60,11 +60,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
     }
 
     fn read(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
-        let reader = &self.0.lane(frame.lane).reader;
-        match frame.slot() {
-            Some(slot) => reader.read_slot(slot, into),
-            None => reader.read(frame.payload, into),
-        }
+        self.0.lane(frame.lane).reader.read_payload(frame, into)
     }
 
     fn prefetch(&self, frame: &FrameAt) {

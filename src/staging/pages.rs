@@ -2,8 +2,6 @@
 //!
 //! A page can be exchanged for another one. So an image goes on to the cache without a copy.
 
-use pmem_sys::copy_block;
-
 /// Pages of more than these bytes are given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
@@ -56,12 +54,6 @@ impl Pages {
         self.used - 1
     }
 
-    /// Uses another page for a copy of an image; returns its number.
-    pub(crate) fn push(&mut self, image: &[u8]) -> usize {
-        copy_block(self.spare(), image);
-        self.use_spare()
-    }
-
     /// Exchanges two pages that are in use.
     pub(crate) fn swap(&mut self, a: usize, b: usize) {
         self.pages.swap(a, b);
@@ -90,7 +82,9 @@ mod tests {
         let mut pages = Pages::new(1 << 20);
         pages.spare().fill(7);
         assert_eq!(pages.spare()[0], 7);
-        assert_eq!((pages.use_spare(), pages.push(&vec![8; 1 << 20])), (0, 1));
+        assert_eq!(pages.use_spare(), 0);
+        pages.spare().fill(8);
+        assert_eq!(pages.use_spare(), 1);
         assert_eq!((pages.image(0)[1], pages.image(1)[1]), (7, 8));
         for _ in 0..6 {
             pages.use_spare();

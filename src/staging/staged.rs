@@ -373,25 +373,26 @@ impl Staged {
             copy_block(self.images.page(image as usize), new);
             self.touched[image as usize] = touched;
         } else {
-            let image = self.images.push(new);
-            self.add_image(at, image, touched);
+            copy_block(self.images.spare(), new);
+            self.use_spare(at, touched);
         }
     }
 
     /// Makes what the spare page holds the image of a block that has none; returns its number.
     fn put_spare(&mut self, block: BlockNumber, hint: Option<Hint>, touched: Touched) -> usize {
         let at = self.said(block, hint);
-        let image = self.images.use_spare();
-        self.add_image(at, image, touched);
-        image
+        self.use_spare(at, touched)
     }
 
-    fn add_image(&mut self, at: usize, image: usize, touched: Touched) {
+    /// Makes the spare page the image of the block in this entry; returns its number.
+    fn use_spare(&mut self, at: usize, touched: Touched) -> usize {
+        let image = self.images.use_spare();
         assert_eq!(image, self.touched.len(), "each image has its ranges");
         self.touched.push(touched);
         let number = u32::try_from(image);
         self.blocks[at].content =
             Content::Image(number.expect("a transaction fits a lane, and a lane has fewer blocks"));
+        image
     }
 
     /// Notes what is said of a block, which need not be known yet; returns its entry.

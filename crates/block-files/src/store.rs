@@ -69,11 +69,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn stats(&self) -> Result<Stats, Error>;
 }
 
-impl<L, M> Store for Journal<L, M>
-where
-    L: Policy + Clone + Send + Sync + 'static,
-    M: Machine,
-{
+impl<L: Policy + Clone + Send + Sync + 'static, M: Machine> Store for Journal<L, M> {
     fn block_size(&self) -> BlockSize {
         self.geometry().block_size
     }

@@ -12,10 +12,10 @@
 //! 3. The lane is locked, and [`Lane::begin`] is called. Then comes [`Common::store`] or
 //!    [`Common::store_pieces`], of what [`Common::prepared`] has said the size of. Each of them
 //!    tells the frames for the indexes. Or [`Alone::store`] comes, which returns the only frame.
-//!    [`Lane::close`] follows. The stamp is above [`Lane::last_stamp`], which no frame of this lane
-//!    is above. It is also above those of all overwritten frames of other lanes.
-//! 4. One [`Lane::fence`], by the thread that stored at once; what others deferred in the same lane
-//!    it has flushed. Only then may a frame be read by others, and the locks go.
+//!    The stamp is above [`Lane::last_stamp`], which no frame of this lane is above. It is also
+//!    above those of all overwritten frames of other lanes.
+//! 4. [`Lane::close_and_fence`] follows. A thread that stored at once fences what others deferred
+//!    in the same lane as well. Only then may a frame be read by others, and the locks go.
 //!
 //! Where the geometry has slots, what is said of versions ([`Versions`]) is said once for each
 //! transaction. It holds until the transaction is stored or aborted. An older version's slot that
@@ -31,7 +31,7 @@ pub use crate::commit::operation::Operations;
 pub use crate::commit::patches::{Pieces, PiecesOf, Several};
 pub use crate::commit::prepared::{Content, Decided, NoVersions, Prepared, Scratch, Versions};
 pub use crate::common::Common;
-pub use crate::home::content::{apply_frames, oldest_needed};
+pub use crate::home::content::{apply_frames, build_from_lanes, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
 pub use crate::home::report::{Step, StepBounds};
 pub use crate::home::waiting::Waiting;

@@ -138,10 +138,11 @@ pub fn mount(path: impl AsRef<Path>, mount: &Mount) -> Result<Mounted, Error> {
 ///
 /// # Errors
 /// Those of [`mount`].
-pub fn mount_with_hook<H>(path: impl AsRef<Path>, mount: &Mount, hook: &H) -> Result<Mounted, Error>
-where
-    H: Hook + Clone + Send + Sync + 'static,
-{
+pub fn mount_with_hook(
+    path: impl AsRef<Path>,
+    mount: &Mount,
+    hook: &(impl Hook + Clone + Send + Sync + 'static),
+) -> Result<Mounted, Error> {
     let host = Host::find()?;
     let full = host.full_path(path.as_ref())?;
     let guard = || host.keep_others_away(&full);

@@ -226,17 +226,13 @@ impl Mount {
     }
 
     /// Makes an empty journal for a disk that holds all of its file, which has `len` bytes.
-    pub(crate) fn format<D, H>(
+    pub(crate) fn format(
         &self,
         region: Region,
-        disk: &D,
+        disk: &(impl BlockDevice + Clone + Send + Sync + 'static),
         len: u64,
-        hook: H,
-    ) -> Result<OneFile, Error>
-    where
-        D: BlockDevice + Clone + Send + Sync + 'static,
-        H: Hook + Clone + Send + Sync + 'static,
-    {
+        hook: impl Hook + Clone + Send + Sync + 'static,
+    ) -> Result<OneFile, Error> {
         let (nvm, state) = self.parts(region)?;
         let joined = Joined::new(disk.clone(), state).map_err(|_| Error::NoNvm)?;
         let journal = Journal::format(nvm, joined, &self.settings(hook))?;
@@ -256,10 +252,11 @@ impl Mount {
     }
 
     /// Makes an empty journal in plain memory for a file that others use in turn.
-    pub(crate) fn anew<D>(&self, disk: &D, len: u64) -> Result<OneFile, Error>
-    where
-        D: BlockDevice + Clone + Send + Sync + 'static,
-    {
+    pub(crate) fn anew(
+        &self,
+        disk: &(impl BlockDevice + Clone + Send + Sync + 'static),
+        len: u64,
+    ) -> Result<OneFile, Error> {
         let (region, _) = self.region()?;
         // The journal is not told what others write, so it keeps nothing that it has read.
         let options = self.options.clone().cache_bytes(0).clean_slots(0);
@@ -273,10 +270,11 @@ impl Mount {
     }
 
     /// The database's file in its journal, whatever state a crash has left them in.
-    pub(crate) fn open<H>(&self, path: &Path, hook: &H) -> Result<(OneFile, FileDisk), Error>
-    where
-        H: Hook + Clone + Send + Sync + 'static,
-    {
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        hook: &(impl Hook + Clone + Send + Sync + 'static),
+    ) -> Result<(OneFile, FileDisk), Error> {
         // 1. The two files.
         let disk = disk_of(path, self.block_size)?;
         let (region, is_new) = self.region()?;
@@ -387,16 +385,13 @@ fn cut(disk: &FileDisk, len: u64) -> Result<(), block_files::Error> {
 }
 
 /// Opens a database's journal. The caller has seen that it is not mounted, and holds the registry.
-pub(crate) fn mount_file<H>(
+pub(crate) fn mount_file(
     path: &Path,
     mount: &Mount,
-    hook: &H,
+    hook: &(impl Hook + Clone + Send + Sync + 'static),
     guard: impl FnOnce() -> Result<Guard, Error>,
     ended_by_last: bool,
-) -> Result<Arc<MountedFile>, Error>
-where
-    H: Hook + Clone + Send + Sync + 'static,
-{
+) -> Result<Arc<MountedFile>, Error> {
     let (file, disk) = mount.open(path, hook)?;
     let guard = guard()?;
     let cut: Cut = Box::new(move |len| cut(&disk, len));

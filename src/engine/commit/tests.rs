@@ -80,7 +80,9 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
             .take_one_more(work, age, staged, block, Some(Hint::DATA))
             .expect("is free, and fits");
         staged.write(block, Hint::DATA, &[byte; BLOCK]);
-        let committed = shared.commit_and_unlock(&mut seat, Durability::Durable);
+        let durability = Durability::Durable;
+        let committed =
+            staged.ready(|operations| shared.commit_staged(work, operations, None, durability));
         committed.expect("commits").expect("is logged");
         let misses = || journal.stats().expect("counts").cached.misses;
         let before = misses();

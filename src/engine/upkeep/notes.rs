@@ -7,7 +7,6 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::lending::LanesOf;
-use crate::staging::work::Work;
 use crate::threads::sync::Ordering;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -34,13 +33,5 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             }
         })
-    }
-
-    /// Has a transaction that is about to commit carry a note, if it has one.
-    #[inline]
-    pub(crate) fn take_note(&self, work: &mut Work, note: Option<[u64; 2]>) {
-        if note.is_some() {
-            work.names.set_note(note);
-        }
     }
 }

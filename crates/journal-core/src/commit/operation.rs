@@ -2,7 +2,7 @@
 
 use crate::format::slot_entry::NamedSlot;
 use crate::ports::policy::{Change, Update};
-use crate::space::part::{FrameIn, Images};
+use crate::space::part::FrameIn;
 use crate::units::{BlockNumber, SlotNumber};
 
 /// What a transaction does to one block.
@@ -106,17 +106,19 @@ impl Operations for [Operation<'_>] {
     }
 }
 
-impl<O: Operations + ?Sized> Images for O {
-    #[inline]
-    fn image(&self, frame: &FrameIn) -> &[u8] {
-        let at = frame.operation as usize;
-        if let Some((_, image)) = self.image_alone(at) {
-            return image;
-        }
-        match self.operation(at) {
-            Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
-            Operation::Discard(_) | Operation::Active(..) => &[],
-        }
+/// The image of the operation that a frame is of.
+#[inline]
+pub(super) fn image_of<'o>(
+    operations: &'o (impl Operations + ?Sized),
+    frame: &FrameIn,
+) -> &'o [u8] {
+    let at = frame.operation as usize;
+    if let Some((_, image)) = operations.image_alone(at) {
+        return image;
+    }
+    match operations.operation(at) {
+        Operation::Update(Update { change, .. }) => change.image().unwrap_or_default(),
+        Operation::Discard(_) | Operation::Active(..) => &[],
     }
 }
 

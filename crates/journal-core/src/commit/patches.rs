@@ -164,7 +164,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         // As much of a part is encoded as leaves a block of room for the next one.
         let most = self.block_bytes().saturating_mul(ENCODED_BLOCKS.saturating_sub(1));
         let (mut pieces, mut bytes) = ([Piece::NONE; PIECES_MAX], 0_usize);
-        for (at, place) in pieces.iter_mut().take(count).enumerate() {
+        for (at, to) in pieces.iter_mut().take(count).enumerate() {
             let piece = operations.with(
                 at,
                 #[inline(always)]
@@ -174,7 +174,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 return None;
             }
             bytes = bytes.saturating_add(piece.len());
-            *place = piece;
+            *to = piece;
         }
         Some(Pieces { pieces, count, bytes })
     }
@@ -209,9 +209,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         let part = Part {
             frame_count,
-            frames: pieces.iter().enumerate().map(|(at, piece)| frame(at, piece)),
+            frames: pieces.iter().enumerate().map(|(at, piece)| (frame(at, piece), &[][..])),
             encoded: Encoded::Pieces(pieces),
-            images: operations,
             image_count: 0,
             names,
             last: ends == Ends::Record,

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes as _;
 
 use crate::commit::batched::Batched;
 use crate::commit::error::CommitError;
-use crate::commit::operation::{Operation, Operations};
+use crate::commit::operation::{Operation, Operations, image_of};
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
     Content, Decided, Later, Of, Prepared, Scratch, Versions, discards_bytes,
@@ -25,7 +25,7 @@ use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Class, Encoder, Kind, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
-use crate::space::part::{Encoded, FrameIn, Images, Part, PartStore, record_front};
+use crate::space::part::{Encoded, FrameIn, Part, PartStore, WithImage, record_front};
 use crate::space::slots::Rewrite;
 use crate::units::BlockNumber;
 
@@ -428,11 +428,14 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             let lane = &mut *lane.lane;
             frames = frames.saturating_add(count);
             let decided = &*scratch.decided;
+            let with_image = |frame: &FrameIn| match frame.form {
+                Form::Image => (*frame, image_of(operations, frame)),
+                _ => (*frame, &[][..]),
+            };
             let part = Part {
                 frame_count: count,
-                frames: decided.frames.iter().take(count).copied(),
+                frames: decided.frames.iter().take(count).map(with_image),
                 encoded: Encoded::Whole(scratch.encoded.get(..decided.encoded).unwrap_or_default()),
-                images: operations,
                 image_count: decided.images,
                 names: if parts == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && frames == prepared.frames,
@@ -461,13 +464,12 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 let (block, image) = operations.image_alone(at).unwrap_or_default();
                 let len = u32::try_from(image.len()).unwrap_or(u32::MAX);
                 let operation = u32::try_from(at).unwrap_or(u32::MAX);
-                FrameIn { block, len, form: Form::Image, operation }
+                (FrameIn { block, len, form: Form::Image, operation }, image)
             };
             let part = Part {
                 frame_count,
                 frames: (first..behind).map(frame),
                 encoded: Encoded::Whole(&[]),
-                images: operations,
                 image_count: frame_count,
                 names: if first == 0 { names } else { &Names::NONE },
                 last: ends == Ends::Record && behind == prepared.frames,
@@ -479,11 +481,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
 
     /// Stores one part, and lets `versions` take in its frames.
     #[inline]
-    pub(crate) fn store_part_and_take_in<P: Pmem, H: Hook, I: Images + ?Sized>(
+    pub(crate) fn store_part_and_take_in<'a, P: Pmem, H: Hook>(
         &self,
         lane: &mut Lane<P, H>,
         open: &mut OpenRecord,
-        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        part: &Part<'a, impl Iterator<Item = WithImage<'a>> + Clone>,
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
@@ -527,7 +529,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                     logged.unwrap_or(Batched::EMPTY).named()
                 }
                 Later::Slot { older } => {
-                    let image = operations.image(frame);
+                    let image = image_of(operations, frame);
                     let Some(slots) = lane.lane.slots_mut() else { continue };
                     let states = &mut *lane.states;
                     let slot = match older {

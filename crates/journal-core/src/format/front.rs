@@ -140,7 +140,7 @@ impl<'a> Front<'a> {
         copied.chain(own).map(Stamp)
     }
 
-    /// The frames, with the places of their payloads.
+    /// The frames, with the offsets of their payloads.
     pub(crate) fn frames(&self, geometry: &Geometry) -> impl Iterator<Item = Frame> + use<'a> {
         let block_bytes = geometry.block_size.bytes() as u64;
         let lists = self.header.lists_bytes();
@@ -150,13 +150,13 @@ impl<'a> Front<'a> {
         self.frames.iter().filter_map(move |frame| {
             let form = Form::from_byte(frame.form)?;
             let len = frame.len.get();
-            let place = match form {
+            let next = match form {
                 Form::Image => &mut image_at,
                 _ => &mut encoded_at,
             };
-            let offset = *place;
+            let offset = *next;
             let step = if form == Form::Image { block_bytes } else { u64::from(len) };
-            *place = place.saturating_add(step);
+            *next = next.saturating_add(step);
             Some(Frame { block: BlockNumber(frame.block.get()), form, len, offset })
         })
     }

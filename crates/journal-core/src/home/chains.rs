@@ -38,11 +38,11 @@ impl Chains {
         (first, left): (usize, &[Batched]),
     ) {
         let wants = |at| common.prefetch_line(at);
-        for (place, batched) in (first..).zip(left).skip(1).take(BLOCKS) {
-            let Some(walk) = self.walks.get_mut(place % BLOCKS) else { continue };
+        for (number, batched) in (first..).zip(left).skip(1).take(BLOCKS) {
+            let Some(walk) = self.walks.get_mut(number % BLOCKS) else { continue };
             let block = batched.block;
-            if place >= self.begun {
-                self.begun = place.saturating_add(1);
+            if number >= self.begun {
+                self.begun = number.saturating_add(1);
                 // Of a lone frame, everything was asked for when it was found.
                 let is_chain = batched.is_chain;
                 *walk = if is_chain { indexes.of(block, |i| i.newest(block)) } else { None };

@@ -60,15 +60,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// # Errors
     /// The medium's.
-    pub fn make_durable<L, K>(
+    pub fn make_durable<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
-    ) -> Result<(), JournalError>
-    where
-        L: Policy,
-        K: Kernels,
-    {
+    ) -> Result<(), JournalError> {
         self.fence_all(common, lanes, true).map(drop)
     }
 
@@ -84,8 +80,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             stamp: self.superblock.stamp_floor(),
             noted: self.superblock.noted,
         };
-        let places = fenced.bounds.iter_mut().zip(fenced.tails.iter_mut());
-        for (number, (bound, tail)) in (0..common.geometry.lanes).zip(places) {
+        let ends = fenced.bounds.iter_mut().zip(fenced.tails.iter_mut());
+        for (number, (bound, tail)) in (0..common.geometry.lanes).zip(ends) {
             lanes.with(LaneNumber(number), |InLane { lane, states }| {
                 let deferred = if flushes { lane.flush_all_deferred(states) } else { None };
                 if let Some(deferred) = deferred {
@@ -280,8 +276,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // From here on no slot of the block is written again; since it was collected one may
             // have been.
             let leaves = indexes.of(batched.block, |i| search.set_leaving(i, batched.block));
-            if let Some(place) = batch.get_mut(count).filter(|_| leaves) {
-                *place = batched;
+            if let Some(to) = batch.get_mut(count).filter(|_| leaves) {
+                *to = batched;
                 count = count.saturating_add(1);
             }
             left_out |= !leaves;
@@ -372,13 +368,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<usize, JournalError> {
         for index in 0..run {
-            let place = at.saturating_add(index);
-            let Some(batched) = scratch.batch.get(place).copied() else { return Ok(index) };
-            let ahead = scratch.batch.get(place..batch.count).unwrap_or_default();
-            chains.look(batch.view.common, batch.view.lanes, batch.indexes, (place, ahead));
+            let number = at.saturating_add(index);
+            let Some(batched) = scratch.batch.get(number).copied() else { return Ok(index) };
+            let ahead = scratch.batch.get(number..batch.count).unwrap_or_default();
+            chains.look(batch.view.common, batch.view.lanes, batch.indexes, (number, ahead));
             match self.load_block(batch, batched.block, index, scratch) {
                 Err(error) if error.is_of_its_block() => {
-                    self.leave_out(batch, place, scratch, report);
+                    self.leave_out(batch, number, scratch, report);
                     return Ok(index);
                 }
                 loaded => loaded?,
@@ -637,9 +633,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<bool, JournalError> {
         let mut superblock = self.superblock.clone();
         let mut moved = false;
-        let places = records.iter().zip(fenced.bounds);
-        for (mark, ((sequence, head), durable_to)) in superblock.marks_mut().iter_mut().zip(places)
-        {
+        let ends = records.iter().zip(fenced.bounds);
+        for (mark, ((sequence, head), durable_to)) in superblock.marks_mut().iter_mut().zip(ends) {
             moved |= *head != mark.head.get();
             mark.head = (*head).into();
             mark.head_sequence = sequence.raw().into();

@@ -82,12 +82,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // What needs nothing of the device is built at once: the block is looked up one time.
         let below = indexes.of(block, |index| {
             let newest = index.newest_below(block, bounds);
-            match (common.block_below(index, block, newest), newest) {
-                (None, Some(newest)) => {
-                    apply_frames(common, index, newest, read, payload, into).map(|()| None)
-                }
-                (below, _) => Ok(below),
-            }
+            build_from_lanes(common, index, (block, newest), read, payload, into)
         })?;
         let Some(below) = below else { return Ok(()) };
         self.device.read(below, into).map_err(JournalError::Device)?;
@@ -96,6 +91,27 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             apply_frames(common, index, newest, read, payload, into)
         })
     }
+}
+
+/// Builds a block's content up to `newest` in `into`, if the lanes alone have all of it. If not,
+/// returns which block of the device [lies below](Common::block_below): the caller reads that, and
+/// then [applies the frames](apply_frames).
+///
+/// # Errors
+/// Those of [`apply_frames`].
+pub fn build_from_lanes<L: Policy, K: Kernels>(
+    common: &Common<L, K>,
+    index: &Index<impl IndexMemory>,
+    (block, newest): (BlockNumber, Option<NodeId>),
+    read: impl Fn(&FrameAt, &mut [u8]) -> Result<(), MediumError>,
+    payload: &mut [u8],
+    into: &mut [u8],
+) -> Result<Option<BlockNumber>, JournalError> {
+    let below = common.block_below(index, block, newest);
+    if let (None, Some(newest)) = (below, newest) {
+        apply_frames(common, index, newest, read, payload, into)?;
+    }
+    Ok(below)
 }
 
 /// Builds the content up to `newest` in `into`, which holds what

@@ -266,10 +266,10 @@ impl Oldest<'_> {
 
     /// Adds a frame of a record that is read at a head. Returns whether there is room for it.
     pub(super) fn add_read(&mut self, frame: &FrameAt) -> bool {
-        let place = self.memory.get_mut(self.left.end);
-        let has_room = place.is_some();
-        if let Some(place) = place {
-            *place = Listed::of(frame, 0);
+        let to = self.memory.get_mut(self.left.end);
+        let has_room = to.is_some();
+        if let Some(to) = to {
+            *to = Listed::of(frame, 0);
             self.left.end = self.left.end.saturating_add(1);
         }
         has_room
@@ -456,8 +456,8 @@ impl Oldest<'_> {
         }
         if listed.age() >= *limit {
             self.end_before(listed);
-        } else if let Some(place) = self.memory.get_mut(self.left.end) {
-            *place = *listed;
+        } else if let Some(to) = self.memory.get_mut(self.left.end) {
+            *to = *listed;
             self.left.end = self.left.end.saturating_add(1);
         }
     }

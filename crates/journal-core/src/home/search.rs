@@ -157,8 +157,8 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
                 Some((found, needed, fits))
             });
             if let Some((batched, needed, fits)) = found {
-                let Some(place) = batch.get_mut(count).filter(|_| fits) else { return count };
-                *place = batched;
+                let Some(to) = batch.get_mut(count).filter(|_| fits) else { return count };
+                *to = batched;
                 (count, shielded) = (count.saturating_add(1), needed);
             }
             waiting.pass_first();
@@ -200,8 +200,8 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
                         continue;
                     }
                 }
-                if let Some(place) = batch.get_mut(count) {
-                    *place = batched;
+                if let Some(to) = batch.get_mut(count) {
+                    *to = batched;
                     count = count.saturating_add(1);
                 }
             }
@@ -256,8 +256,8 @@ fn age(batch: &[Batched], at: usize) -> (u64, u64) {
 
 /// Takes a block into a batch that keeps those used longest ago. Returns whether it did.
 fn keep_oldest(batch: &mut [Batched], count: &mut usize, batched: Batched) -> bool {
-    if let Some(place) = batch.get_mut(*count) {
-        *place = batched;
+    if let Some(to) = batch.get_mut(*count) {
+        *to = batched;
         let mut at = *count;
         *count = count.saturating_add(1);
         while at > 0 {

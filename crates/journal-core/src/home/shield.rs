@@ -22,7 +22,6 @@ use crate::order::ordered::{Durable, Hook, InFlight};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::scan::intent::load;
 use crate::space::ring::Ring;
 use crate::space::stored::{Stored, Wear};
 use crate::units::{BlockNumber, Offset, Sequence, Stamp};
@@ -153,16 +152,9 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         self.area.region.fence(site::FENCE, in_flight.carrying(number))
     }
 
-    /// The intent in the area, see [`load`].
-    pub(crate) fn load(
-        &self,
-        geometry: &Geometry,
-        identity: &Identity,
-        device_blocks: u64,
-        kernels: &impl Kernels,
-        scratch: &mut [u8],
-    ) -> Result<Option<(RecordHeader, usize)>, MediumError> {
-        load(&self.area, geometry, identity, device_blocks, kernels, scratch)
+    /// The area, to look for an intent in it.
+    pub(crate) const fn area(&self) -> &Ring<P, H> {
+        &self.area
     }
 
     /// Flushes an intent that was found, so that a fence makes it durable.
@@ -170,7 +162,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
         self.area.flush_found(site::FOUND, 0, header.total_bytes())
     }
 
-    /// The blocks of a loaded intent's front, with the stamps and places of their images.
+    /// The blocks of a loaded intent's front, with the stamps and offsets of their images.
     pub(crate) fn images<'f>(
         geometry: &Geometry,
         front: &'f [u8],
@@ -191,7 +183,7 @@ impl<P: Pmem, H: Hook> Shield<P, H> {
 }
 
 fn put(front: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = front.get_mut(at..at.saturating_add(bytes.len())) {
-        place.copy_from_slice(bytes);
+    if let Some(to) = front.get_mut(at..at.saturating_add(bytes.len())) {
+        to.copy_from_slice(bytes);
     }
 }

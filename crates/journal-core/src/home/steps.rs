@@ -581,12 +581,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
                 let fits = is_charged && needed <= search.shield_room;
                 charges.add(nanos);
-                let place = batch.get_mut(count).filter(|_| fits);
-                let Some(place) = place else {
+                let to = batch.get_mut(count).filter(|_| fits);
+                let Some(to) = to else {
                     indexes.of(listed.block, |index| index.set_leaving(listed.block, false));
                     break;
                 };
-                *place = found;
+                *to = found;
                 (count, shielded) = (count.saturating_add(1), needed);
             }
             seen = seen.saturating_add(1);

@@ -72,8 +72,8 @@ impl<'m> Waiting<'m> {
                 return;
             }
         }
-        if let Some(place) = self.memory.get_mut(self.end) {
-            *place = block;
+        if let Some(to) = self.memory.get_mut(self.end) {
+            *to = block;
             self.end = self.end.saturating_add(1);
         }
     }

@@ -37,7 +37,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Encoder, Kind, Placement, Policy};
 use crate::space::lane::{InLane, Names};
-use crate::space::part::{Encoded, FrameIn, NoImages, Part};
+use crate::space::part::{Encoded, FrameIn, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
 
 crate::sites! {
@@ -75,8 +75,8 @@ impl<'a> Run<'a> {
         if self.count == 0 {
             self.first = block;
         }
-        if let Some(place) = self.images.get_mut(self.count) {
-            *place = image;
+        if let Some(to) = self.images.get_mut(self.count) {
+            *to = image;
             self.count = self.count.saturating_add(1);
         }
     }
@@ -93,8 +93,8 @@ impl GivenUp {
 
     /// Takes in a block; whether there is no room for another one.
     fn add(&mut self, block: BlockNumber) -> bool {
-        if let Some(place) = self.frames.get_mut(self.count) {
-            *place = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
+        if let Some(to) = self.frames.get_mut(self.count) {
+            *to = FrameIn { block, form: Form::Discard, ..FrameIn::EMPTY };
             self.count = self.count.saturating_add(1);
         }
         self.count == FRAMES_PER_PART
@@ -160,9 +160,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<u64, JournalError> {
         let part = Part {
             frame_count: given_up.count,
-            frames: given_up.frames.iter().take(given_up.count).copied(),
+            frames: given_up.frames.iter().take(given_up.count).map(|frame| (*frame, &[][..])),
             encoded: Encoded::Whole(&[]),
-            images: &NoImages,
             image_count: 0,
             names: &Names::NONE,
             last: true,
@@ -172,9 +171,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let mut open = lane.begin(stamp, Pace::AtOnce);
             common.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
             let bytes = open.bytes();
-            if let Some(in_flight) = lane.close(open, states) {
-                let _ = lane.fence(in_flight).map_err(JournalError::Medium)?;
-            }
+            let _ = lane.close_and_fence(open, states, false).map_err(JournalError::Medium)?;
             Ok(bytes)
         })?
     }

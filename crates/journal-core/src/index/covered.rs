@@ -9,31 +9,10 @@
 //!
 //! **Crash**: nothing of it is on the medium.
 
-use crate::format::record::Form;
 use crate::index::ahead::nothing_ahead;
 use crate::index::frame::{FrameAt, Full, NodeId};
-use crate::index::{Index, IndexMemory, Node};
-use crate::units::LANES_MAX;
-
-/// How many frames of a chain that stay are gone through at most. There are more where a block was
-/// appended home again and again. What lies behind them then stays as well: nobody walks a long
-/// chain for every frame that is added.
-const KEPT_MAX: usize = 2 * LANES_MAX as usize;
-
-/// Whether the content is wholly in the record, or there is none.
-const fn covers(form: Form) -> bool {
-    matches!(form, Form::Image | Form::Discard)
-}
-
-/// Whether a newer frame of its lane can stand for it. Not what says where a block's content is.
-const fn is_plain(form: Form) -> bool {
-    matches!(form, Form::Image | Form::Discard | Form::Encoded)
-}
-
-/// Whether the head of a lane passes one frame before it passes the other.
-fn is_passed_first(one: &Node, other: &Node) -> bool {
-    one.lane() == other.lane() && one.sequence() < other.sequence()
-}
+use crate::index::insert::{KEPT_MAX, covers, is_plain};
+use crate::index::{Index, IndexMemory};
 
 /// Whether two frames are the same one, whatever stamp each is noted under.
 fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
@@ -42,88 +21,6 @@ fn is_same(one: &FrameAt, other: &FrameAt) -> bool {
 }
 
 impl<M: IndexMemory> Index<M> {
-    /// Adds a frame where its stamp says. If the next older one is whole and durable, forgets what
-    /// lies below that one. So a block that is written whole again and again does not fill the
-    /// index. Of each lane the newest of what lies below stays, or the whole frame itself. The head
-    /// of that lane has to pass it before those of other lanes pass what is newer.
-    ///
-    /// Not while a checkpoint is under way: its bounds may end below the whole one. Nor
-    /// where frames say which version holds a slot.
-    ///
-    /// # Errors
-    /// [`Full`], with nothing added.
-    #[inline(always)]
-    pub fn insert_over(
-        &mut self,
-        frame: &FrameAt,
-        keeps_of_each_lane: bool,
-        is_durable: impl Fn(&FrameAt) -> bool,
-    ) -> Result<(), Full> {
-        let entry_at = self.find(frame.block.raw()).ok_or(Full)?;
-        if self.is_last_covered(entry_at, frame, keeps_of_each_lane)
-            && self.newest_at(entry_at).is_some_and(|second| is_durable(&self.frame(second)))
-        {
-            self.insert_for_last(entry_at, frame);
-            return Ok(());
-        }
-        let newest = self.insert_at(entry_at, frame)?;
-        self.forget_below(newest, keeps_of_each_lane, is_durable);
-        Ok(())
-    }
-
-    /// Whether a block has two frames, of which the older one is useless when there is this one, if
-    /// the newer one is durable. That is mostly so of a block written whole again and again.
-    #[inline(always)]
-    fn is_last_covered(&self, entry_at: usize, frame: &FrameAt, keeps_of_each_lane: bool) -> bool {
-        if !covers(frame.form) {
-            return false;
-        }
-        let node = |id: NodeId| self.node(id.0);
-        let Some(second) = self.newest_at(entry_at).and_then(node) else { return false };
-        let Some(last) = second.older().and_then(node) else { return false };
-        covers(second.form())
-            && second.stamp() <= frame.stamp
-            && last.older().is_none()
-            && is_plain(last.form())
-            && (!keeps_of_each_lane || is_passed_first(last, second))
-    }
-
-    /// Forgets what lies below a whole frame that is the next older one to this.
-    #[inline(always)]
-    fn forget_below(
-        &mut self,
-        newest: NodeId,
-        keeps_of_each_lane: bool,
-        is_durable: impl Fn(&FrameAt) -> bool,
-    ) {
-        let whole = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()));
-        let Some(second) = self.node(newest.0).and_then(Node::older) else { return };
-        let Some(below) = whole(second).and_then(Node::older) else { return };
-        if is_durable(&self.frame(second)) {
-            self.forget_from(below, second, keeps_of_each_lane);
-        }
-    }
-
-    /// Forgets a frame and what is older, except for the newest of each lane.
-    fn forget_from(&mut self, first: NodeId, above: NodeId, keeps_of_each_lane: bool) {
-        const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
-        let Some(above) = self.node(above.0).copied() else { return };
-        let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };
-        let (mut next, mut kept) = (Some(first), 0_usize);
-        while let Some(id) = next.filter(|_| kept < KEPT_MAX) {
-            let Some(node) = self.node(id.0) else { break };
-            next = node.older();
-            let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
-            let goes = seen & bit != 0 || is_passed_first(node, &above);
-            if goes && is_plain(node.form()) {
-                self.remove(id);
-            } else {
-                seen |= if is_plain(node.form()) { bit } else { 0 };
-                kept = kept.saturating_add(1);
-            }
-        }
-    }
-
     /// Notes a frame that may be the last whole one of its block. All of them are to be noted, in
     /// the order in which they will be taken in; each block takes one entry.
     ///
@@ -214,6 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::record::Form;
     use crate::index::{Entry, LentMemory, Node};
     use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 

@@ -19,13 +19,13 @@
 //! I6. An entry says in which lane its newest frame is: a commit through that lane need not look at
 //!     the frame.
 
-use crate::format::record::Form;
-use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
+use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 use node::NONE;
 
 pub(crate) mod ahead;
 mod covered;
+mod insert;
 mod node;
 mod slot_holders;
 mod table;
@@ -458,110 +458,6 @@ impl<M: IndexMemory> Index<M> {
         node.sequence = frame.sequence.raw();
         node.record = frame.record;
         debug_assert!(node.lane() == frame.lane, "a slot is of one lane");
-    }
-
-    /// Adds a frame behind the newest one of its block, which is of the same stamp.
-    ///
-    /// # Errors
-    /// [`Full`], with nothing added.
-    pub(crate) fn insert_behind(&mut self, newest: NodeId, frame: FrameAt) -> Result<(), Full> {
-        if self.nodes_free() == 0 {
-            return Err(Full);
-        }
-        let kept = self.frame(newest);
-        self.remove(newest);
-        self.insert_found(frame)?;
-        self.insert_found(kept).map(drop)
-    }
-
-    /// Adds a frame where its stamp says.
-    ///
-    /// # Errors
-    /// [`Full`], with nothing added.
-    #[inline(always)]
-    pub fn insert(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
-        let id = self.insert_found(frame)?;
-        if let Some(slot) = frame.slot() {
-            self.make_stale_below(id, slot);
-        }
-        Ok(id)
-    }
-
-    /// Like [`insert`](Self::insert), while a journal is opened: which version has which slot is
-    /// found out when all frames are known.
-    ///
-    /// # Errors
-    /// [`Full`], with nothing added.
-    #[inline(always)]
-    pub(crate) fn insert_found(&mut self, frame: FrameAt) -> Result<NodeId, Full> {
-        let entry_at = self.find(frame.block.raw()).ok_or(Full)?;
-        self.insert_at(entry_at, &frame)
-    }
-
-    /// Like [`insert_found`](Self::insert_found), where its block's entry was found.
-    #[inline(always)]
-    pub(crate) fn insert_at(&mut self, entry_at: usize, frame: &FrameAt) -> Result<NodeId, Full> {
-        let free = self.next_free();
-        let newest = self.memory.entries().get(entry_at).ok_or(Full)?.newest;
-        if free == NONE || (newest == NONE && self.entries_free() == 0) {
-            return Err(Full);
-        }
-        if newest == NONE {
-            let entry = self.memory.entries_mut().get_mut(entry_at).ok_or(Full)?;
-            *entry = Entry { block: frame.block.raw(), ..Entry::EMPTY };
-            self.entries_used = self.entries_used.saturating_add(1);
-        }
-        let (mut newer, mut older) = (NONE, newest);
-        while let Some(node) = self.node(older).filter(|node| node.stamp > frame.stamp.raw()) {
-            (newer, older) = (older, node.older);
-        }
-        let was_used = free <= self.touched;
-        let Some(node) = self.node_mut(free) else { return Err(Full) };
-        let next_free = if was_used { node.older } else { NONE };
-        *node = Node::of(frame, older, newer);
-        self.free = next_free;
-        self.touched = self.touched.max(free);
-        self.nodes_used = self.nodes_used.saturating_add(1);
-        self.changes = self.changes.wrapping_add(1);
-        if let Some(node) = self.node_mut(older) {
-            node.newer = free;
-        }
-        match self.node_mut(newer) {
-            Some(node) => node.older = free,
-            None => self.note_newest(entry_at, free, older, frame),
-        }
-        Ok(NodeId(free))
-    }
-
-    /// Adds a frame above the newest one of an entry, where the one below that, the last, is kept:
-    /// as if that were removed first.
-    #[inline(always)]
-    pub(crate) fn insert_for_last(&mut self, entry_at: usize, frame: &FrameAt) {
-        let second = self.memory.entries().get(entry_at).map_or(NONE, |entry| entry.newest);
-        let Some(node) = self.node_mut(second) else { return };
-        let last = core::mem::replace(&mut node.older, NONE);
-        node.newer = last;
-        if let Some(node) = self.node_mut(last) {
-            *node = Node::of(frame, second, NONE);
-        }
-        self.note_newest(entry_at, last, second, frame);
-        self.changes = self.changes.wrapping_add(2);
-    }
-
-    /// Notes the newest frame of an entry, and the one below it.
-    #[inline(always)]
-    fn note_newest(&mut self, entry_at: usize, newest: u32, below: u32, frame: &FrameAt) {
-        let Some(entry) = self.memory.entries_mut().get_mut(entry_at) else { return };
-        (entry.newest, entry.below, entry.lane) = (newest, below, frame.lane.raw());
-        if frame.form != Form::Encoded {
-            entry.unreadable = 0;
-        }
-        if frame.form == Form::Home {
-            (entry.home, entry.is_suspect) = (frame.stamp.raw(), false);
-        } else if entry.home == frame.stamp.raw() {
-            // Of the same record, and behind the append.
-            entry.home = 0;
-        }
     }
 
     /// Forgets a frame; the last one of a block takes the entry with it.

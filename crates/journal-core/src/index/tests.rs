@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use zerocopy::FromZeros as _;
 
 use super::*;
+use crate::format::record::Form;
 use crate::index::ahead::nothing_ahead;
+use crate::index::frame::Full;
 
 fn frame(block: u64, stamp: u64) -> FrameAt {
     FrameAt {

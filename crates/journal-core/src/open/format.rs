@@ -42,7 +42,7 @@ pub fn format<P: Pmem, H: Hook>(
     let mut whole = Ordered::with_hook(pmem, hook);
     superblocks::void_all(&mut whole)?;
     slots::void_all(&mut whole, geometry)?;
-    let places = [geometry.second_superblock(), Offset(0)];
-    let _ = Superblocks::new(whole, places).store(&empty, kernels)?;
+    let offsets = [geometry.second_superblock(), Offset(0)];
+    let _ = Superblocks::new(whole, offsets).store(&empty, kernels)?;
     Ok(())
 }

@@ -34,6 +34,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::{Pmem, PmemRead as _, PmemSplit};
 use crate::ports::policy::{Policy, PolicyId};
 use crate::scan::error::OpenError;
+use crate::scan::intent;
 use crate::scan::lanes::{Scan, Scanned, Scanning, Unscanned};
 use crate::scan::verdict::Recovery;
 use crate::space::lane::{Lane, LaneMemory};
@@ -59,7 +60,7 @@ crate::sites! {
 pub struct Found<P, H> {
     pub(super) whole: Ordered<P, H>,
     hook: H,
-    places: [Offset; 2],
+    offsets: [Offset; 2],
     pub(super) superblock: Superblock,
     pub(super) geometry: Geometry,
     pub(super) identity: Identity,
@@ -97,11 +98,11 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
     /// `Superblock`, `Geometry` or `Medium`.
     pub fn load(pmem: P, hook: H, kernels: &impl Kernels) -> Result<Self, OpenError> {
         let whole = Ordered::with_hook(pmem, hook.clone());
-        let (places, superblock) = load(&whole, kernels)?;
+        let (offsets, superblock) = load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         geometry.check_fits(whole.len()).map_err(OpenError::Geometry)?;
         let identity = Identity::of(&superblock.header, kernels);
-        Ok(Self { whole, hook, places, superblock, geometry, identity, resizes: false })
+        Ok(Self { whole, hook, offsets, superblock, geometry, identity, resizes: false })
     }
 
     /// Whether the open lets the store have the size of the device that it is given. A device that
@@ -192,7 +193,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             return Err(OpenError::MemoryTooShort { slice: "front bytes", given, needed });
         };
         let Scan(scanned, _) = scan(&self.unscanned(), &kernels, front)?;
-        let Self { whole, hook, places, mut superblock, geometry, identity, .. } = self;
+        let Self { whole, hook, offsets, mut superblock, geometry, identity, .. } = self;
         assert!(scanned.lanes().count() == usize::from(geometry.lanes), "all lanes were scanned");
         let (head, rest) = whole.into_inner().split_at(geometry.shield())?;
         let (area, rest) = rest.split_at(Offset(geometry.shield_bytes()))?;
@@ -201,7 +202,7 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
             let area = Ring::new(Ordered::with_hook(area, hook.clone()));
             Shield::new(area, superblock.header.shield_floor.get())
         });
-        let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), places);
+        let mut superblocks = Superblocks::new(Ordered::with_hook(head, hook.clone()), offsets);
         place_lanes(tails, rest, &hook, &superblock, &geometry, identity, memory.lanes)?;
 
         let mut opening = Opening {
@@ -312,7 +313,8 @@ impl<P: PmemSplit, H: Hook, K: Kernels> Opening<'_, P, H, K> {
         let Some(shield) = shield else { return Ok(None) };
         let device_blocks = superblock.header.device_blocks.get();
         let (geometry, identity) = (self.geometry, self.identity);
-        let loaded = shield.load(geometry, identity, device_blocks, self.kernels, self.front);
+        let (area, kernels) = (shield.area(), self.kernels);
+        let loaded = intent::load(area, geometry, identity, device_blocks, kernels, self.front);
         let loaded = loaded.map_err(|error| error.of_whole(geometry.shield()))?;
         let Some((header, front)) = loaded else { return Ok(None) };
         let epochs = self.keeps(Rule::OlderEpochVoid);

@@ -74,11 +74,11 @@ impl<'p, S: Source> SpanView<'p, S> {
     }
 
     #[inline]
-    fn place(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
+    fn offset_in_whole(&self, at: Offset, len: usize) -> Result<Offset, MediumError> {
         let end = at.raw().checked_add(len as u64).filter(|end| *end <= self.len);
-        let place = end.and_then(|_| self.start.raw().checked_add(at.raw()));
+        let offset = end.and_then(|_| self.start.raw().checked_add(at.raw()));
         let outside = MediumError::new(MediumErrorKind::OutOfRange, at, len);
-        place.map(Offset).ok_or(outside.of_whole(self.start))
+        offset.map(Offset).ok_or(outside.of_whole(self.start))
     }
 }
 
@@ -89,11 +89,11 @@ impl<S: Source> Source for SpanView<'_, S> {
 
     #[inline]
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        self.whole.bytes(self.place(at, len)?, len)
+        self.whole.bytes(self.offset_in_whole(at, len)?, len)
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        self.whole.read_into(self.place(at, into.len())?, into)
+        self.whole.read_into(self.offset_in_whole(at, into.len())?, into)
     }
 
     #[inline]

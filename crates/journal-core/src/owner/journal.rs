@@ -318,16 +318,16 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     fn finish(&mut self, lane: LaneNumber, open: OpenRecord) -> Result<Committed, CommitError> {
         let (sequence, stamp) = (open.sequence, open.stamp);
         let at = self.lanes.in_lane(lane);
-        if let Some(in_flight) = at.lane.close(open, at.states) {
-            match at.lane.fence(in_flight) {
-                Ok(durable) => debug_assert_eq!(*durable.what(), sequence),
-                Err(error) => {
-                    self.fail();
-                    return Err(CommitError::Medium(error));
-                }
+        match at.lane.close_and_fence(open, at.states, false) {
+            Ok(durable) => {
+                debug_assert!(durable.is_none_or(|durable| *durable.what() == sequence));
+                Ok(Committed { lane, sequence, stamp })
+            }
+            Err(error) => {
+                self.fail();
+                Err(CommitError::Medium(error))
             }
         }
-        Ok(Committed { lane, sequence, stamp })
     }
 
     pub(crate) fn check_usable(&self, lane: LaneNumber) -> Result<(), CommitError> {

@@ -74,15 +74,15 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         let count = core::mem::take(&mut picked.count);
         for (stamp, block) in all.into_iter().take(count) {
             let images = images.chunks_exact_mut(block_bytes);
-            let mut places = picked.blocks.iter_mut().zip(images);
-            let Some((place, image)) = places.nth(picked.count) else { break };
+            let mut targets = picked.blocks.iter_mut().zip(images);
+            let Some((to, image)) = targets.nth(picked.count) else { break };
             match self.read(block, image) {
                 Err(error) if error.is_of_its_block() => {
                     self.index.set_unreadable(block, self.home.last_attempt());
                 }
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    *place = (stamp, block);
+                    *to = (stamp, block);
                     picked.count = picked.count.saturating_add(1);
                 }
             }
@@ -94,7 +94,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         let mut found = [(Stamp(0), BlockNumber(0)); 2 * BLOCKS_MAX];
         let count = pick_to_move(&mut self.index, Movable::Changes, most, &mut found);
         let mut blocks = [(Stamp(0), BlockNumber(0)); BLOCKS_MAX];
-        blocks.iter_mut().zip(found).for_each(|(place, one)| *place = one);
+        blocks.iter_mut().zip(found).for_each(|(to, one)| *to = one);
         Picked { blocks, count }
     }
 
@@ -108,8 +108,8 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
         let chosen = picked.blocks.get(..picked.count).unwrap_or_default();
         let mut operations = [Operation::Discard(BlockNumber(0)); BLOCKS_MAX];
         let images = images.chunks_exact(block_bytes);
-        for ((place, (_, block)), image) in operations.iter_mut().zip(chosen).zip(images) {
-            *place = Operation::write(*block, image);
+        for ((to, (_, block)), image) in operations.iter_mut().zip(chosen).zip(images) {
+            *to = Operation::write(*block, image);
         }
         let operations = operations.get(..chosen.len()).unwrap_or_default();
         match self.commit_as(lane, operations, None, Durability::Durable, Goes::DataToLog) {

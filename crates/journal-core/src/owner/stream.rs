@@ -20,7 +20,7 @@ use crate::owner::journal::{Committed, Journal, scratch};
 use crate::owner::machine::Machine;
 use crate::ports::policy::Policy;
 use crate::space::lane::{Ends, FreeRoom, InLane, Names, OpenRecord};
-use crate::space::part::{Encoded, NoImages, Part, PartStore};
+use crate::space::part::{Encoded, Part, PartStore};
 use crate::units::{LaneNumber, Stamp};
 
 /// A transaction under way. Dropped, it is aborted. Of one that is forgotten (`mem::forget`) nobody
@@ -127,7 +127,6 @@ impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
             frame_count: 0,
             frames: core::iter::empty(),
             encoded: Encoded::Whole(&[]),
-            images: &NoImages,
             image_count: 0,
             names: &Names::NONE,
             last: true,
@@ -138,10 +137,8 @@ impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
         journal.index_parts(self.lane, &open).map_err(CommitError::Medium)?;
         let InLane { lane, states } = journal.lanes.in_lane(self.lane);
         let (sequence, stamp) = (open.sequence, open.stamp);
-        if let Some(in_flight) = lane.close(open, states) {
-            let durable = lane.fence(in_flight).map_err(CommitError::Medium)?;
-            debug_assert_eq!(*durable.what(), sequence);
-        }
+        let durable = lane.close_and_fence(open, states, false).map_err(CommitError::Medium)?;
+        debug_assert!(durable.is_none_or(|durable| *durable.what() == sequence));
         journal.failed = false;
         Ok(Committed { lane: self.lane, sequence, stamp })
     }

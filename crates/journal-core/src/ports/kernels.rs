@@ -227,16 +227,16 @@ fn changed_in_group(older: &[u8], newer: &[u8]) -> u64 {
     let (older_lines, newer_lines) = (older.chunks_exact(64), newer.chunks_exact(64));
     let older_rest = older_lines.remainder().chunks(8);
     let rest = older_rest.zip(newer_lines.remainder().chunks(8));
-    let (mut mask, mut place) = (0_u64, 0_u32);
+    let (mut mask, mut shift) = (0_u64, 0_u32);
     for (older_line, newer_line) in older_lines.zip(newer_lines) {
         let words = older_line.chunks_exact(8).zip(newer_line.chunks_exact(8));
         let bits = words.zip(0..).map(|((older, newer), bit)| u64::from(older != newer) << bit);
-        mask |= bits.fold(0, |bits, bit| bits | bit) << place;
-        place = place.wrapping_add(8);
+        mask |= bits.fold(0, |bits, bit| bits | bit) << shift;
+        shift = shift.wrapping_add(8);
     }
     for (older_word, newer_word) in rest {
-        mask |= u64::from(older_word != newer_word) << place;
-        place = place.wrapping_add(1);
+        mask |= u64::from(older_word != newer_word) << shift;
+        shift = shift.wrapping_add(1);
     }
     mask
 }

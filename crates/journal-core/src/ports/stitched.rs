@@ -62,8 +62,8 @@ impl Piece<'_> {
     /// Copies both to `at`; returns where they end.
     pub(crate) fn copy_to(&self, front: &mut [u8], at: usize) -> usize {
         let end = at.saturating_add(self.len());
-        let place = front.get_mut(at..end).unwrap_or_default();
-        let (prefix, bytes) = place.split_at_mut_checked(self.prefix.bytes()).unwrap_or_default();
+        let to = front.get_mut(at..end).unwrap_or_default();
+        let (prefix, bytes) = to.split_at_mut_checked(self.prefix.bytes()).unwrap_or_default();
         for (to, from) in prefix.iter_mut().zip(self.prefix.word().to_le_bytes()) {
             *to = from;
         }
@@ -147,8 +147,8 @@ impl<'a> Stitched<'a> {
                 *to = from;
             }
             if at.saturating_add(LINE_BYTES) >= self.bytes {
-                if let Some(place) = line.last_chunk_mut() {
-                    *place = last.to_le_bytes();
+                if let Some(to) = line.last_chunk_mut() {
+                    *to = last.to_le_bytes();
                 }
             }
             call(at, &mut line);
@@ -163,8 +163,8 @@ impl<'a> Stitched<'a> {
     ) -> u64 {
         let mut first = 0;
         let with_first = |at: usize, first: u32, line: &mut [u8; LINE_BYTES]| {
-            if let Some(place) = line.first_chunk_mut().filter(|_| at == 0) {
-                *place = (u32::from_le_bytes(*place) | first).to_le_bytes();
+            if let Some(to) = line.first_chunk_mut().filter(|_| at == 0) {
+                *to = (u32::from_le_bytes(*to) | first).to_le_bytes();
             }
         };
         if let Some(seed) = seeds.line {

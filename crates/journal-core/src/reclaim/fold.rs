@@ -164,8 +164,8 @@ impl Candidates for OfBlocks<'_> {
                 let wanted = |id: &NodeId| self.whole_chains || at.is_of(&index.frame(*id));
                 for id in chain.filter(|id| wanted(id) && is_one(index, *id)) {
                     let picked = Batched::of_slot(index, id).unwrap_or(Batched::EMPTY);
-                    let Some(place) = batch.get_mut(count) else { return false };
-                    *place = picked;
+                    let Some(to) = batch.get_mut(count) else { return false };
+                    *to = picked;
                     count = count.saturating_add(1);
                 }
                 true

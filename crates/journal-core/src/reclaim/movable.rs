@@ -48,8 +48,8 @@ pub fn pick_to_move(
                 picked.sort_unstable();
                 count = most.min(picked.len().saturating_sub(1));
             }
-            if let Some(place) = picked.get_mut(count) {
-                *place = one;
+            if let Some(to) = picked.get_mut(count) {
+                *to = one;
                 count = count.saturating_add(1);
             }
         }

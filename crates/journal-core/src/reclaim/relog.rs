@@ -191,9 +191,9 @@ impl Copies<'_> {
         if self.count >= self.most.min(index.free_frames()) {
             return false;
         }
-        let Some(place) = self.batch.get_mut(self.count) else { return false };
+        let Some(to) = self.batch.get_mut(self.count) else { return false };
         let (block, stamp) = (newest.block, newest.stamp.raw());
-        *place = Batched { block, stamp, discarded, ..Batched::EMPTY };
+        *to = Batched { block, stamp, discarded, ..Batched::EMPTY };
         self.count = self.count.saturating_add(1);
         self.images = self.images.saturating_add(usize::from(!discarded));
         // Blocks of one owner are overwritten by nobody else: what is newest is durable by the
@@ -345,8 +345,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             image_at = image_at.saturating_add(block_bytes as u64);
         }
         let bytes = scratch.front.get_mut(..front).unwrap_or_default();
-        if let Some((body, place)) = bytes.split_last_chunk_mut() {
-            *place = kernels.crc64(check, body).to_le_bytes();
+        if let Some((body, to)) = bytes.split_last_chunk_mut() {
+            *to = kernels.crc64(check, body).to_le_bytes();
         }
         let bytes = &*bytes;
         lanes.with(number, |InLane { lane, .. }| {
@@ -383,8 +383,8 @@ fn let_go(indexes: &mut impl Indexes, batch: &mut [Batched], count: usize) -> us
         {
             continue;
         }
-        if let Some(place) = batch.get_mut(left) {
-            *place = batched;
+        if let Some(to) = batch.get_mut(left) {
+            *to = batched;
             left = left.saturating_add(1);
         }
     }
@@ -538,8 +538,8 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     let mut at = 0_usize;
     let mut put = |bytes: &[u8]| {
         let end = at.saturating_add(bytes.len());
-        if let Some(place) = front.get_mut(at..end) {
-            place.copy_from_slice(bytes);
+        if let Some(to) = front.get_mut(at..end) {
+            to.copy_from_slice(bytes);
         }
         at = end;
     };
@@ -566,8 +566,8 @@ fn build_front<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     }
     let evidence = front.get(..header.evidence_bytes()).unwrap_or_default();
     let check = evidence_check(&common.kernels, lane.identity.seeds.record, evidence);
-    if let Some(place) = front.first_chunk_mut::<4>() {
-        *place = check.to_le_bytes();
+    if let Some(to) = front.first_chunk_mut::<4>() {
+        *to = check.to_le_bytes();
     }
     Some(extent)
 }

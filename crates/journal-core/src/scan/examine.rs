@@ -108,7 +108,7 @@ pub struct Examination {
     pub epoch: Epoch,
     /// Its generation.
     pub generation: Generation,
-    /// The two copies of the superblock, with the places where they begin.
+    /// The two copies of the superblock, with the offsets where they begin.
     pub copies: [(Offset, CopyState); 2],
     /// The intent in the shield area, if there is a whole one.
     pub intent: Option<IntentExamination>,

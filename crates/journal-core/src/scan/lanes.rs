@@ -123,7 +123,8 @@ pub(crate) fn scan(
     let device_blocks = superblock.header.device_blocks.get();
     let mut scanned = Scanned::of(superblock, geometry);
     for lane in lanes {
-        let word_at = Offset(geometry.tails().raw().saturating_add(tail_word::place(lane.raw())));
+        let word_at =
+            Offset(geometry.tails().raw().saturating_add(tail_word::offset_of(lane.raw())));
         let tail_word = match geometry.protocol {
             Protocol::OneFence => None,
             Protocol::TailPointer => {

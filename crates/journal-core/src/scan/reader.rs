@@ -177,8 +177,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// The line at `position` was readable and is not any more.
     pub(crate) fn gone(&self, position: u64) -> MediumError {
-        let place = Offset(self.ring.place(position));
-        MediumError::new(MediumErrorKind::Poisoned, place, LINE_BYTES)
+        let offset = Offset(self.ring.offset_in_ring(position));
+        MediumError::new(MediumErrorKind::Poisoned, offset, LINE_BYTES)
     }
 
     /// The bytes of a range of the ring, in two pieces where it wraps.
@@ -188,8 +188,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         position: u64,
         len: usize,
     ) -> Result<(&'a [u8], &'a [u8]), MediumError> {
-        let place = usize::try_from(self.ring.place(position)).unwrap_or(usize::MAX);
-        match self.all.and_then(|all| all.get(place..)?.get(..len)) {
+        let offset = usize::try_from(self.ring.offset_in_ring(position)).unwrap_or(usize::MAX);
+        match self.all.and_then(|all| all.get(offset..)?.get(..len)) {
             Some(bytes) => Ok((bytes, &[])),
             None => self.ring.slices(position, len),
         }
@@ -257,13 +257,13 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
 
     /// Where a lane offset is: most are of the same lap as the last one.
     #[inline(always)]
-    fn near_place(&mut self, position: u64) -> usize {
-        let mut place = position.wrapping_sub(self.lap);
-        if place >= self.ring.bytes() {
-            place = self.ring.place(position);
-            self.lap = position.wrapping_sub(place);
+    fn near_offset(&mut self, position: u64) -> usize {
+        let mut offset = position.wrapping_sub(self.lap);
+        if offset >= self.ring.bytes() {
+            offset = self.ring.offset_in_ring(position);
+            self.lap = position.wrapping_sub(offset);
         }
-        usize::try_from(place).unwrap_or(usize::MAX)
+        usize::try_from(offset).unwrap_or(usize::MAX)
     }
 
     /// The part at `position`, if it is whole and inside the bounds.
@@ -277,8 +277,8 @@ impl<'a, S: Source, K: Kernels> Reader<'a, S, K> {
         seed: u64,
         bounds: PartBounds,
     ) -> Result<Option<CheckedPart<'a>>, MediumError> {
-        let place = self.near_place(position);
-        let near = self.all.and_then(|all| all.get(place..));
+        let offset = self.near_offset(position);
+        let near = self.all.and_then(|all| all.get(offset..));
         let Some(near) = near.filter(|_| self.ring.keeps(Rule::RecordCheck)) else {
             return self.part_in_steps(position, seed, bounds);
         };

@@ -263,11 +263,7 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// Returns what a fence has to complete, deferred records before it included; `None` for one
     /// that is deferred itself.
     #[inline(always)]
-    pub fn close(
-        &mut self,
-        open: OpenRecord,
-        states: &mut [SlotState],
-    ) -> Option<InFlight<Sequence>> {
+    fn close(&mut self, open: OpenRecord, states: &mut [SlotState]) -> Option<InFlight<Sequence>> {
         let sequence = self.next_sequence;
         self.tail = open.next;
         self.last_stamp = self.last_stamp.max(open.stamp);
@@ -287,6 +283,26 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         };
         self.flushed_to = self.tail;
         Some(in_flight.carrying(sequence))
+    }
+
+    /// Closes a record that is stored whole, and [fences](Self::fence) it. A deferred one is
+    /// fenced, with all before it, only if `flushes_deferred` says so. `None` where nothing is
+    /// fenced.
+    ///
+    /// # Errors
+    /// The medium's: the outcome is unknown, and the lane must not be used any more.
+    #[inline(always)]
+    pub fn close_and_fence(
+        &mut self,
+        open: OpenRecord,
+        states: &mut [SlotState],
+        flushes_deferred: bool,
+    ) -> Result<Option<Durable<Sequence>>, MediumError> {
+        let in_flight = match self.close(open, states) {
+            None if flushes_deferred => self.flush_all_deferred(states),
+            in_flight => in_flight,
+        };
+        in_flight.map(|in_flight| self.fence(in_flight)).transpose()
     }
 
     /// Flushes deferred records up to a lane offset, and the slots that they name.

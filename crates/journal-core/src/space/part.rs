@@ -53,20 +53,8 @@ impl FrameIn {
     }
 }
 
-/// Where the images of frames are.
-pub(crate) trait Images {
-    /// The image of a frame of [`Form::Image`].
-    fn image(&self, frame: &FrameIn) -> &[u8];
-}
-
-/// There are none.
-pub(crate) struct NoImages;
-
-impl Images for NoImages {
-    fn image(&self, _frame: &FrameIn) -> &[u8] {
-        &[]
-    }
-}
+/// A frame with its image; with nothing where it has none.
+pub(crate) type WithImage<'a> = (FrameIn, &'a [u8]);
 
 /// The most bytes of encoded payload that one part has, in blocks.
 pub(crate) const ENCODED_BLOCKS: usize = 2;
@@ -139,8 +127,8 @@ impl<'a> LentPayload<'a> {
         match self {
             Self::Bytes(bytes) => {
                 let end = at.saturating_add(bytes.len());
-                if let Some(place) = front.get_mut(at..end) {
-                    place.copy_from_slice(bytes);
+                if let Some(to) = front.get_mut(at..end) {
+                    to.copy_from_slice(bytes);
                 }
                 end
             }
@@ -195,12 +183,11 @@ impl<'a> Encoded<'a> {
 
 /// One part of a record, before it is stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a, I: ?Sized, F> {
+pub(crate) struct Part<'a, F> {
     pub(crate) frame_count: usize,
     /// Its frames, `frame_count` of them, ascending by block.
     pub(crate) frames: F,
     pub(crate) encoded: Encoded<'a>,
-    pub(crate) images: &'a I,
     /// How many of the frames have an image.
     pub(crate) image_count: usize,
     pub(crate) names: &'a Names,
@@ -217,7 +204,7 @@ pub(crate) struct NextPayloads {
     pub(crate) image_at: u64,
 }
 
-impl<I: ?Sized, F> Part<'_, I, F> {
+impl<F> Part<'_, F> {
     /// Bytes of its front before the descriptors.
     #[inline]
     pub(crate) fn names_end(&self) -> usize {
@@ -253,10 +240,10 @@ pub(crate) struct PartStore<'a> {
 
 impl<P: Pmem, H: Hook> Lane<P, H> {
     /// The sizes of the next part. The caller has seen to it that it fits.
-    pub(crate) fn size_part<I: ?Sized, F>(
+    pub(crate) fn size_part<F>(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, I, F>,
+        part: &Part<'_, F>,
         geometry: &Geometry,
     ) -> Extent {
         let Part { frame_count, image_count, names, .. } = *part;
@@ -284,10 +271,10 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
     /// frames are taken in behind the front. Frames that are to be taken in early are an exception
     /// to both.
     #[inline]
-    pub(crate) fn store_part<I: Images + ?Sized>(
+    pub(crate) fn store_part<'a>(
         &mut self,
         open: &mut OpenRecord,
-        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        part: &Part<'a, impl Iterator<Item = WithImage<'a>> + Clone>,
         kernels: &impl Kernels,
         store: PartStore<'_>,
         mut take_in: impl FnMut(FrameAt),
@@ -302,9 +289,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             self.each_frame(open, part, first, &mut take_in);
         }
         let (mut next, mut check, mut at) = (first, open.check, part.names_end());
-        for frame in frames.clone() {
+        for (frame, image) in frames.clone() {
             if frame.form == Form::Image {
-                let image = part.images.image(&frame);
                 check = self.store_image(open, next.image_at, image, check, kernels);
             }
             at = frame.put(front, at);
@@ -382,9 +368,9 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             let lines = front.get(..ahead).unwrap_or_default();
             open.add(self.ring.write_piece(site::FRONT, open.next, lines, extent.total));
         }
-        if let Some((body, place)) = front.split_last_chunk_mut() {
+        if let Some((body, to)) = front.split_last_chunk_mut() {
             check = kernels.crc64_of_stored(check, body);
-            *place = check.to_le_bytes();
+            *to = check.to_le_bytes();
         }
         let (at, rest) = (open.next.saturating_add(ahead as u64), front.get(ahead..));
         let rest = rest.unwrap_or_default();
@@ -443,8 +429,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         stitched: &Stitched<'_>,
         seeds: Seeds,
     ) -> (InFlight, u64) {
-        let place = Offset(self.ring.place(position));
-        self.ring.region.write_checked(site::FRONT, place, stitched, seeds)
+        let offset = Offset(self.ring.offset_in_ring(position));
+        self.ring.region.write_checked(site::FRONT, offset, stitched, seeds)
     }
 
     /// All of a part is stored.
@@ -556,14 +542,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
 
     /// Calls with every frame of a part.
     #[inline(always)]
-    pub(crate) fn each_frame<I: ?Sized>(
+    pub(crate) fn each_frame<'a>(
         &self,
         open: &OpenRecord,
-        part: &Part<'_, I, impl Iterator<Item = FrameIn> + Clone>,
+        part: &Part<'a, impl Iterator<Item = WithImage<'a>> + Clone>,
         mut next: NextPayloads,
         mut call: impl FnMut(FrameAt),
     ) {
-        for frame in part.frames.clone() {
+        for (frame, _) in part.frames.clone() {
             call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
         }
     }
@@ -583,9 +569,9 @@ pub(crate) fn put_words<const COUNT: usize>(
     words: [u64; COUNT],
 ) -> usize {
     let end = at.saturating_add(COUNT.saturating_mul(WORD_BYTES));
-    let places = front.get_mut(at..end).unwrap_or_default();
-    for (place, word) in places.chunks_exact_mut(WORD_BYTES).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
+    let targets = front.get_mut(at..end).unwrap_or_default();
+    for (to, word) in targets.chunks_exact_mut(WORD_BYTES).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
     }
     end
 }

@@ -1,8 +1,9 @@
 //! A lane's ring of bytes, addressed by lane offsets that only grow.
 //!
-//! A lane offset says how many bytes the lane held before, ever. Its place in the ring is the rest
+//! A lane offset says how many bytes the lane held before, ever. Its offset in the ring is the rest
 //! of the division by the ring's length. Ranges may wrap round the end of the ring, between lines.
 
+use crate::index::frame::FrameAt;
 use crate::order::ordered::{Dirty, Hook, InFlight, Ordered};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
@@ -21,7 +22,7 @@ pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
 
 #[derive(Debug)]
 pub(crate) struct RingOf<S> {
-    /// The whole ring in the order of its places, for callers that need no position.
+    /// The whole ring in the order of its offsets, for callers that need no position.
     pub(crate) region: S,
     bytes: u64,
 }
@@ -36,13 +37,13 @@ struct RingRange {
 impl RingRange {
     #[inline]
     const fn of(ring_bytes: u64, position: u64, len: usize) -> Self {
-        let place = match position.checked_rem(ring_bytes) {
-            Some(place) => place,
+        let offset = match position.checked_rem(ring_bytes) {
+            Some(offset) => offset,
             None => 0,
         };
-        let to_end = ring_bytes.saturating_sub(place);
+        let to_end = ring_bytes.saturating_sub(offset);
         let first = if (len as u64) < to_end { len } else { to_end as usize };
-        Self { first: (Offset(place), first), second: (Offset(0), len.saturating_sub(first)) }
+        Self { first: (Offset(offset), first), second: (Offset(0), len.saturating_sub(first)) }
     }
 
     /// Copies what lies there, piece by piece.
@@ -79,6 +80,17 @@ impl<R: PmemRead> LaneReader<R> {
     pub fn prefetch(&self, position: u64, len: usize) {
         let (at, len) = RingRange::of(self.bytes, position, len.min(PREFETCHED_BYTES)).first;
         self.region.prefetch(at, len);
+    }
+
+    /// Copies the payload of a frame of the lane, or what is in the slot that it names.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub fn read_payload(&self, frame: &FrameAt, into: &mut [u8]) -> Result<(), MediumError> {
+        match frame.slot() {
+            Some(slot) => self.read_slot(slot, into),
+            None => self.read(frame.payload, into),
+        }
     }
 
     /// Copies what one of the lane's slots holds.
@@ -121,16 +133,16 @@ impl<S: Source> RingOf<S> {
         RingRange::of(self.bytes, position, len)
     }
 
-    /// All of its bytes, in their places.
+    /// All of its bytes, in the order of their offsets.
     pub(crate) fn all(&self) -> Result<&[u8], MediumError> {
         self.region.bytes(Offset(0), usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
     /// Where a lane offset is.
     #[inline]
-    pub(crate) const fn place(&self, position: u64) -> u64 {
+    pub(crate) const fn offset_in_ring(&self, position: u64) -> u64 {
         match position.checked_rem(self.bytes) {
-            Some(place) => place,
+            Some(offset) => offset,
             None => 0,
         }
     }

@@ -198,17 +198,17 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         self.free_count
     }
 
-    /// Its place among the lane's slots.
+    /// Its number among the lane's slots.
     pub(crate) fn index(&self, slot: SlotNumber) -> usize {
         slot.raw().saturating_sub(self.first) as usize
     }
 
-    fn place(&self, slot: SlotNumber, at: usize) -> Offset {
+    fn offset_of(&self, slot: SlotNumber, at: usize) -> Offset {
         let start = (self.index(slot) as u64).saturating_mul(self.block_bytes as u64);
         Offset(start.saturating_add(at as u64))
     }
 
-    fn entry_place(&self, slot: SlotNumber) -> Offset {
+    fn entry_offset(&self, slot: SlotNumber) -> Offset {
         Offset((self.index(slot) as u64).saturating_mul(ENTRY_BYTES as u64))
     }
 
@@ -291,7 +291,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         image: &[u8],
         pace: Pace,
     ) -> Option<InFlight> {
-        let at = self.place(slot, 0);
+        let at = self.offset_of(slot, 0);
         if let Some(state) = self.state(states, slot) {
             state.written_whole = true;
         }
@@ -317,14 +317,14 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         pace: Pace,
     ) -> Option<InFlight> {
         let Rewrite { slot, image, policy } = rewrite;
-        let found = self.data.bytes(self.place(slot, 0), self.block_bytes);
+        let found = self.data.bytes(self.offset_of(slot, 0), self.block_bytes);
         if found.is_ok_and(|older| differ_all_over(older, image)) {
             return self.write(states, slot, image, pace);
         }
         let older = scratch.get_mut(..self.block_bytes).unwrap_or_default();
         let is_written_whole = self.state(states, slot).is_some_and(|state| state.written_whole)
             || !self.data.keeps(Rule::SlotsWrittenWhole);
-        if !is_written_whole || self.data.read_into(self.place(slot, 0), older).is_err() {
+        if !is_written_whole || self.data.read_into(self.offset_of(slot, 0), older).is_err() {
             return self.write(states, slot, image, pace);
         }
         let mut in_flight: Option<InFlight> = None;
@@ -338,27 +338,27 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
                 return;
             }
             all = (all.0.min(from), all.1.max(to));
-            let place = self.place(slot, from);
-            self.note_stored(place, bytes.len());
+            let offset = self.offset_of(slot, from);
+            self.note_stored(offset, bytes.len());
             if pace == Pace::AtOnce && bytes.len() == self.block_bytes {
-                in_flight = Some(self.data.write(site::IMAGE, place, bytes));
+                in_flight = Some(self.data.write(site::IMAGE, offset, bytes));
                 return;
             }
             if pace == Pace::Deferred {
-                let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
+                let Dirty { .. } = self.data.store(site::DEFERRED, offset, bytes);
                 return;
             }
             let first = from.checked_div(LINE_BYTES).unwrap_or(0).saturating_mul(LINE_BYTES);
             if first > lines.1 {
-                Self::flush_lines(&mut self.data, slot_start(place, from), lines, &mut in_flight);
+                Self::flush_lines(&mut self.data, slot_start(offset, from), lines, &mut in_flight);
                 lines = (first, first);
             }
-            let Dirty { .. } = self.data.store(site::REWRITE, place, bytes);
+            let Dirty { .. } = self.data.store(site::REWRITE, offset, bytes);
             lines.1 = lines.1.max(to.next_multiple_of(LINE_BYTES));
         });
         match pace {
             Pace::AtOnce => {
-                let start = self.place(slot, 0);
+                let start = self.offset_of(slot, 0);
                 Self::flush_lines(&mut self.data, start, lines, &mut in_flight);
             }
             Pace::Deferred if all.1 > 0 => {
@@ -394,9 +394,9 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         for Patch { at, bytes } in pieces {
             let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
             if !bytes.is_empty() && to <= self.block_bytes {
-                let place = self.place(slot, from);
-                self.note_stored(place, bytes.len());
-                let Dirty { .. } = self.data.store(site::DEFERRED, place, bytes);
+                let offset = self.offset_of(slot, from);
+                self.note_stored(offset, bytes.len());
+                let Dirty { .. } = self.data.store(site::DEFERRED, offset, bytes);
                 self.note_dirty(states, slot, from, to);
             }
         }
@@ -411,8 +411,8 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         if let Some(state) = self.state(states, slot) {
             state.written_whole = false;
         }
-        self.note_stored(self.place(slot, 0), image.len());
-        let Dirty { .. } = self.data.store(site::CLEAN, self.place(slot, 0), image);
+        self.note_stored(self.offset_of(slot, 0), image.len());
+        let Dirty { .. } = self.data.store(site::CLEAN, self.offset_of(slot, 0), image);
     }
 
     /// Stores pieces of an image in a slot that no record names yet, and flushes their lines.
@@ -425,8 +425,8 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         for Patch { at, bytes } in pieces {
             let (from, to) = (at as usize, (at as usize).saturating_add(bytes.len()));
             if !bytes.is_empty() && to <= self.block_bytes {
-                self.note_stored(self.place(slot, from), bytes.len());
-                let stored = self.data.store(site::SPILLED, self.place(slot, from), bytes);
+                self.note_stored(self.offset_of(slot, from), bytes.len());
+                let stored = self.data.store(site::SPILLED, self.offset_of(slot, from), bytes);
                 InFlight::join(&mut in_flight, self.data.flush(site::SPILLED_FLUSH, stored));
             }
         }
@@ -464,7 +464,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             let (from, to) = core::mem::take(&mut state.dirty);
             self.dirty = core::mem::replace(&mut state.next, NONE);
             let len = to.saturating_sub(from) as usize;
-            let at = self.place(slot, from as usize);
+            let at = self.offset_of(slot, from as usize);
             let flushed = self.data.flush_found(site::DEFERRED_FLUSH, at, len);
             InFlight::join(&mut in_flight, flushed);
         }
@@ -473,7 +473,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
 
     /// Flushes a whole slot that a process which is no more may have written.
     pub(crate) fn flush_found(&mut self, slot: SlotNumber) -> InFlight {
-        self.data.flush_found(site::FOUND, self.place(slot, 0), self.block_bytes)
+        self.data.flush_found(site::FOUND, self.offset_of(slot, 0), self.block_bytes)
     }
 
     /// Flushes all entries, whole or void, that a process which is no more may have written.
@@ -484,7 +484,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
 
     /// Copies what a slot holds.
     pub(crate) fn read(&self, slot: SlotNumber, into: &mut [u8]) -> Result<(), MediumError> {
-        self.data.read_into(self.place(slot, 0), into)
+        self.data.read_into(self.offset_of(slot, 0), into)
     }
 
     /// The check of what a slot holds.
@@ -494,7 +494,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         kernels: &impl Kernels,
         seeds: CheckSeeds,
     ) -> Result<u64, MediumError> {
-        let bytes = self.data.bytes(self.place(slot, 0), self.block_bytes)?;
+        let bytes = self.data.bytes(self.offset_of(slot, 0), self.block_bytes)?;
         Ok(kernels.crc64(seeds.content(slot), bytes))
     }
 
@@ -506,7 +506,7 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         seeds: CheckSeeds,
     ) -> Result<FoundEntry, MediumError> {
         let mut entry = SlotEntry::new(BlockNumber(0), Stamp(0), 0);
-        self.entries.read_into(self.entry_place(slot), entry.as_mut_bytes())?;
+        self.entries.read_into(self.entry_offset(slot), entry.as_mut_bytes())?;
         Ok(entry.found(kernels, seeds.entry(slot)))
     }
 
@@ -521,15 +521,15 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         let Folded { block, stamp, content } = *folded;
         let mut entry = SlotEntry::new(block, stamp, content);
         entry.check = entry.right_check(kernels, seeds.entry(slot)).into();
-        let place = self.entry_place(slot);
-        self.note_entry(place, ENTRY_BYTES);
-        self.entries.write(site::ENTRY, place, entry.as_bytes())
+        let offset = self.entry_offset(slot);
+        self.note_entry(offset, ENTRY_BYTES);
+        self.entries.write(site::ENTRY, offset, entry.as_bytes())
     }
 
     /// Voids an entry, by one word; a fence makes it durable.
     pub(crate) fn void_entry(&mut self, slot: SlotNumber) -> InFlight {
         let word = ENTRY_BYTES.saturating_sub(WORD_BYTES) as u64;
-        let at = Offset(self.entry_place(slot).raw().saturating_add(word));
+        let at = Offset(self.entry_offset(slot).raw().saturating_add(word));
         self.note_entry(at, WORD_BYTES);
         let void = self.entries.store_u64(site::VOID, at, 0);
         self.entries.flush(site::VOID_FLUSH, void)
@@ -566,9 +566,9 @@ fn differ_all_over(older: &[u8], newer: &[u8]) -> bool {
     })
 }
 
-/// Where a slot begins, from a place in it.
-fn slot_start(place: Offset, at: usize) -> Offset {
-    Offset(place.raw().saturating_sub(at as u64))
+/// Where a slot begins, from an offset in it.
+fn slot_start(offset: Offset, at: usize) -> Offset {
+    Offset(offset.raw().saturating_sub(at as u64))
 }
 
 /// A slot to be rewritten.

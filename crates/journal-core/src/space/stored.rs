@@ -78,9 +78,9 @@ impl Wear {
             let part = at >> self.shift;
             let end = part.saturating_add(1) << self.shift;
             let end = end.min(to);
-            let place = usize::try_from(part).ok().and_then(|part| self.parts.get_mut(part));
-            if let Some(place) = place {
-                *place = place.saturating_add(end.saturating_sub(at));
+            let lines = usize::try_from(part).ok().and_then(|part| self.parts.get_mut(part));
+            if let Some(lines) = lines {
+                *lines = lines.saturating_add(end.saturating_sub(at));
             }
             at = end;
         }
@@ -92,10 +92,10 @@ impl Wear {
         let all = to.saturating_sub(from).div_ceil(line);
         let Some(rounds) = all.checked_div(self.lines) else { return };
         let rest = all.checked_rem(self.lines).unwrap_or(0);
-        for (at, place) in (0_u64..).zip(&mut self.parts) {
+        for (at, lines) in (0_u64..).zip(&mut self.parts) {
             let start = (at << self.shift).min(self.lines);
             let end = (at.saturating_add(1) << self.shift).min(self.lines);
-            *place = place.saturating_add(end.saturating_sub(start).saturating_mul(rounds));
+            *lines = lines.saturating_add(end.saturating_sub(start).saturating_mul(rounds));
         }
         let first = from.checked_div(line).and_then(|first| first.checked_rem(self.lines));
         let first = first.unwrap_or(0);

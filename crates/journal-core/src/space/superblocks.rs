@@ -293,14 +293,14 @@ impl Superblock {
         let mut at = 0_usize;
         for part in core::iter::once(self.header.as_bytes()).chain(marks) {
             let end = at.saturating_add(part.len());
-            if let Some(place) = into.get_mut(at..end) {
-                place.copy_from_slice(part);
+            if let Some(to) = into.get_mut(at..end) {
+                to.copy_from_slice(part);
             }
             at = end;
         }
         let check = kernels.crc64(0, into.get(..at).unwrap_or_default());
-        if let Some(place) = into.get_mut(at..len) {
-            place.copy_from_slice(&check.to_le_bytes());
+        if let Some(to) = into.get_mut(at..len) {
+            to.copy_from_slice(&check.to_le_bytes());
         }
         if !self.has_notes() {
             return into.get(..len).unwrap_or_default();
@@ -309,8 +309,8 @@ impl Superblock {
         let mut kept =
             KeptNote { stamp: stamp.raw().into(), note: note.map(U64::from), check: U64::ZERO };
         kept.check = kept.right_check(check, kernels).into();
-        if let Some(place) = into.get_mut(len..self.bytes()) {
-            place.copy_from_slice(kept.as_bytes());
+        if let Some(to) = into.get_mut(len..self.bytes()) {
+            to.copy_from_slice(kept.as_bytes());
         }
         into.get(..self.bytes()).unwrap_or_default()
     }
@@ -424,14 +424,14 @@ fn readable(read: Result<&[u8], MediumError>) -> Result<Option<&[u8]>, MediumErr
 pub(crate) struct Superblocks<P, H> {
     pmem: Ordered<P, H>,
     /// Where the copies begin; the one to be written first comes first.
-    places: [Offset; 2],
+    offsets: [Offset; 2],
     stored: Stored,
 }
 
 impl<P: Pmem, H: Hook> Superblocks<P, H> {
-    /// The copies at these places; the one to be written first comes first.
-    pub(crate) const fn new(pmem: Ordered<P, H>, places: [Offset; 2]) -> Self {
-        Self { pmem, places, stored: Stored::NOTHING }
+    /// The copies at these offsets; the one to be written first comes first.
+    pub(crate) const fn new(pmem: Ordered<P, H>, offsets: [Offset; 2]) -> Self {
+        Self { pmem, offsets, stored: Stored::NOTHING }
     }
 
     /// What was stored in the two copies.
@@ -445,7 +445,7 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
 
     /// Where the copy lies that [`load`] accepted.
     pub(crate) const fn accepted(&self) -> Offset {
-        let [_, newer] = self.places;
+        let [_, newer] = self.offsets;
         newer
     }
 
@@ -459,7 +459,7 @@ impl<P: Pmem, H: Hook> Superblocks<P, H> {
     ) -> Result<Durable<Generation>, MediumError> {
         let mut buffer = [0; SUPERBLOCK_BYTES_MAX];
         let bytes = superblock.encode(kernels, &mut buffer);
-        let [older, newer] = self.places;
+        let [older, newer] = self.offsets;
         let generation = superblock.generation();
         self.stored.add(older, bytes.len());
         let copy = self.pmem.write(site::COPY, older, bytes).carrying(generation);
@@ -495,7 +495,7 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(),
         // A line that cannot be read is stored whole, so that it can be read again.
         let is_there = readable(pmem.bytes(Offset(0), LINE_BYTES))?.is_some();
         let mut line = [0; LINE_BYTES];
-        line.iter_mut().zip(VOID_MAGIC).for_each(|(place, byte)| *place = byte);
+        line.iter_mut().zip(VOID_MAGIC).for_each(|(to, byte)| *to = byte);
         let len = if is_there { WORD_BYTES } else { LINE_BYTES };
         void = void.and(pmem.write(site::VOID, Offset(0), line.get(..len).unwrap_or_default()));
     }
@@ -511,12 +511,12 @@ pub(crate) fn void_all<P: Pmem, H: Hook>(pmem: &mut Ordered<P, H>) -> Result<(),
     Ok(())
 }
 
-/// The newer valid copy of the journal in `pmem`. Its second copy begins at a place that only the
-/// first one knows. Where the first copy is torn, the place that it still names is tried: a crash
+/// The newer valid copy of the journal in `pmem`. Its second copy begins at an offset that only the
+/// first one knows. Where the first copy is torn, the offset that it still names is tried: a crash
 /// in the middle of a rewrite changes no word of the geometry. After that, every multiple of the
 /// line is tried.
 ///
-/// Returns the places of both copies, the older or invalid one first.
+/// Returns the offsets of both copies, the older or invalid one first.
 pub(crate) fn load(
     pmem: &impl Source,
     kernels: &impl Kernels,

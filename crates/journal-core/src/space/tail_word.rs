@@ -92,7 +92,7 @@ pub(crate) enum LaneEnd {
 }
 
 /// Where the line of a lane begins in the area of the tail words.
-pub(crate) fn place(lane: u16) -> u64 {
+pub(crate) fn offset_of(lane: u16) -> u64 {
     u64::from(lane).saturating_mul(LINE_BYTES as u64)
 }
 

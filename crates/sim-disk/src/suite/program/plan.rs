@@ -260,10 +260,7 @@ pub const fn overwrite(habits: &Habits) -> Overwrite {
 
 /// Bytes that the first two records of the crashed prologue take in lane 0: policies differ in how
 /// they log an image.
-fn two_records<P>(policy: &P, lanes: u16) -> Result<u64, String>
-where
-    P: Policy + Clone + fmt::Debug,
-{
+fn two_records<P: Policy + Clone + fmt::Debug>(policy: &P, lanes: u16) -> Result<u64, String> {
     let overwrite = |durability| Step::Commit(0, vec![(0, Edit::Overwrite)], durability);
     let steps = vec![overwrite(Durable), overwrite(Deferred)];
     let program = Program::new(policy.clone(), lanes, steps);
