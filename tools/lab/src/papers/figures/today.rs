@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use adaptive::{Disk, Settings};
+use journal_core::Protocol;
 use nvm_journal::{Adaptive, AnyPolicy};
 use sim_disk::time::{CardModel, Clock, MemoryModel, SsdModel};
 
@@ -108,7 +109,13 @@ const PAIRS: [Pair; 4] = [
 
 /// The policy at this place of [`AnyPolicy::ALL`], on a host of today.
 fn policy<const AT: usize>(clock: &Clock) -> HostPolicy {
-    HostPolicy::new(AnyPolicy::ALL[AT], clock).of_today()
+    HostPolicy::new(AnyPolicy::ALL[AT], clock).of_today().reclaims_at(reclaim_at())
+}
+
+/// Room is made from this fraction of a lane on, in 256ths, by all policies: checkpoints run beside
+/// the threads, so that room that is made early makes nobody wait.
+fn reclaim_at() -> u8 {
+    std::env::var("RECLAIM").ok().and_then(|x| x.parse().ok()).unwrap_or(160)
 }
 
 /// Checkpoints go on beside the threads, and this drive keeps up: no commit waits for a block.
@@ -118,8 +125,7 @@ const NVME_BESIDE: Disk = Disk { block_ns: 0, ..Disk::NVME };
 /// make room.
 fn told(clock: &Clock, line_ns: u32, disk: Disk, bypass_above: u8) -> HostPolicy {
     let settings = Settings::new().line_nanos(line_ns).disk(disk).bypass_above(bypass_above);
-    // Checkpoints go on beside the threads: room that is made early makes nobody wait.
-    let settings = settings.appends_home(Some(disk.sync_ns)).reclaim_at(168);
+    let settings = settings.appends_home(Some(disk.sync_ns)).reclaim_at(reclaim_at());
     HostPolicy::new(Adaptive::with(settings), clock).of_today()
 }
 
@@ -163,8 +169,9 @@ impl Job {
         }
     }
 
-    fn run(self, pair: &Pair, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+    fn run(self, pair: &Pair, kept: Kept, scale: u64, seed: u64) -> Result<Ran, Failure> {
         let machine = Machine {
+            seed,
             // No jbd2 is there.
             host: Host { batches_in_memory: false, ..Host::NJS },
             medium: pair.medium,
@@ -215,7 +222,37 @@ struct Measured {
     work: Job,
     scale: u64,
     per_second: Vec<f64>,
-    ran: Vec<Ran>,
+    ran: Vec<Runs>,
+}
+
+/// How often each cell is run, each time with another seed.
+const SEEDS: u64 = 5;
+
+/// Some runs of one policy: what they came to together, and the mean of their throughput.
+struct Runs {
+    sum: Ran,
+    /// How far apart the slowest and the fastest run are, in hundredths of the mean.
+    spread: f64,
+}
+
+impl Runs {
+    fn of(runs: Vec<Ran>) -> Self {
+        let speeds: Vec<f64> = runs.iter().map(|ran| ran.per_second).collect();
+        let mean = speeds.iter().sum::<f64>() / speeds.len().max(1) as f64;
+        let most = speeds.iter().copied().fold(mean, f64::max);
+        let least = speeds.iter().copied().fold(mean, f64::min);
+        let mut sum = Ran { per_second: mean, ..Ran::default() };
+        for ran in runs {
+            sum.operations += ran.operations;
+            sum.drive_writes += ran.drive_writes;
+            sum.drive_blocks += ran.drive_blocks;
+            sum.drive_syncs += ran.drive_syncs;
+            sum.stood_still_ms += ran.stood_still_ms;
+            sum.memory.units += ran.memory.units;
+            sum.memory.nanos += ran.memory.nanos;
+        }
+        Self { sum, spread: 100.0 * (most - least) / mean }
+    }
 }
 
 /// What an operation took, in columns.
@@ -278,10 +315,12 @@ pub fn tables(scale: Option<u64>) -> Result<(String, String), Failure> {
                     step_blocks: BATCH_BLOCKS,
                     disk_log,
                     transaction_blocks: 1 << 12,
+                    protocol: Protocol::OneFence,
                 });
-                ran.push(work.run(&pair, kept, scale)?);
+                let runs = (0..SEEDS).map(|seed| work.run(&pair, kept, scale, seed));
+                ran.push(Runs::of(runs.collect::<Result<Vec<_>, _>>()?));
             }
-            let per_second = ran.iter().map(|ran| ran.per_second).collect();
+            let per_second = ran.iter().map(|runs| runs.sum.per_second).collect();
             all.push(Measured { media, work, scale, per_second, ran });
         }
     }
@@ -307,13 +346,20 @@ pub fn tables(scale: Option<u64>) -> Result<(String, String), Failure> {
         let _ = writeln!(page, " {} |", one.scale);
         for (at, policy) in AnyPolicy::ALL.iter().enumerate() {
             if one.behind(at) <= 0.0 || Some(at) == adaptive {
-                let (name, took) = (policy.name(), took(&one.ran[at]));
+                let (name, took) = (policy.name(), took(&one.ran[at].sum));
                 let _ = writeln!(counts, "| {media} | {work} | {name} | {took} |");
             }
         }
         let behind = adaptive.map_or(0.0, |at| one.behind(at));
         let _ = writeln!(advice, "| {media} | {work} | {} | {behind:.0} % |", one.fastest());
     }
+    let runs = all.iter().flat_map(|one| &one.ran);
+    let spread = runs.map(|runs| runs.spread).fold(0.0, f64::max);
     page.push_str(&counts);
+    let _ = writeln!(
+        page,
+        "\nEach cell is the mean of {SEEDS} runs with other seeds. The slowest and the fastest run \
+         of a cell are at most {spread:.1} % of it apart."
+    );
     Ok((page, advice))
 }
