@@ -315,3 +315,66 @@ fn a_long_transaction_notes_its_old_pages_in_a_file() {
     assert_eq!(disk.content()[..changed], vec![1; changed]);
     assert_eq!(disk.content()[changed..], old[changed..]);
 }
+
+/// A connection that has a batch refused as one that fails, and gives it up.
+fn refused(disk: &Bytes) -> Connection {
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    connection.begin_batch().expect("may write");
+    for page in 0..4096 {
+        connection.write(page * 512, &[1; 512]).expect("memory");
+    }
+    assert_eq!(connection.commit_batch(), Err(sys::SQLITE_IOERR_COMMIT_ATOMIC));
+    connection.roll_batch_back();
+    assert!(connection.database.falls_back.load(Ordering::Relaxed));
+    connection
+}
+
+/// Only the rollback journal of a refused batch has its head held back. One that lies in memory is
+/// never created, so the next one that is created belongs to no refused batch.
+#[test]
+fn a_refused_batch_whose_journal_is_in_memory_leaves_no_mark() {
+    let disk = Bytes::new();
+    let mut connection = refused(&disk);
+    // The VFS does so before the first page that is written behind the refusal.
+    assert!(connection.wants_journal_sync());
+    connection.journal_is_synced();
+    assert!(!connection.database.falls_back.load(Ordering::Relaxed));
+    // A transaction that ends without another page.
+    let mut connection = refused(&disk);
+    connection.unlock(Level::None);
+    assert!(!connection.database.falls_back.load(Ordering::Relaxed));
+    assert!(!connection.wants_journal_sync());
+}
+
+/// The last connection that closes takes its lock with it. So the mount has one of its own as long
+/// as the file is in pieces.
+#[test]
+fn a_file_in_pieces_is_kept_from_others_until_it_is_whole() {
+    let disk = Bytes::new();
+    let kept = || disk.keeps.lock().expect("nobody panicked").clone();
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    connection.write(0, &[1; 4096]).expect("room");
+    connection.sync().expect("a sync");
+    assert!(!connection.database.keep_if_in_pieces());
+    for page in [0, 2] {
+        connection.write(page * 512, &[2; 512]).expect("room");
+    }
+    disk.good.store(1, Ordering::SeqCst);
+    assert_eq!(connection.sync(), Err(sys::SQLITE_FULL));
+    let database = Arc::clone(&connection.database);
+    drop(connection);
+    assert_eq!(kept(), []);
+    assert!(database.keep_if_in_pieces());
+    assert_eq!(kept(), [true]);
+    // It is not asked for twice, and stays while the disk takes nothing.
+    assert!(database.keep_if_in_pieces());
+    assert_eq!(database.go_home(sys::SQLITE_IOERR), Err(sys::SQLITE_FULL));
+    assert_eq!(kept(), [true]);
+    disk.good.store(usize::MAX, Ordering::SeqCst);
+    database.go_home(sys::SQLITE_IOERR).expect("there is room");
+    assert_eq!(kept(), [true, false]);
+    assert!(!database.keep_if_in_pieces());
+    assert_eq!(disk.content(), [1; 4096]);
+}
