@@ -7,12 +7,13 @@ use core::time::Duration;
 use journal_core::parts::{Found, FrameAt, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
-    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Needs, Operation,
-    PmemShare, PmemSplit, Rule,
+    BlockDevice, BlockNumber, CommitError, Committed, DeviceOperation, Durability, Hook, Needs,
+    Operation, PmemShare, PmemSplit, Rule,
 };
 use pmem_sys::NativeKernels;
 
 use crate::engine::commit::Sees;
+use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::machine::{Machine, On};
@@ -288,16 +289,49 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// Makes blocks zero, durably. It does so in transactions of at most 32 blocks: a crash leaves
     /// some of them done.
     ///
+    /// The zeroes are not logged. The blocks are discarded, and the disk makes them zero
+    /// ([`BlockDevice::write_zeroes`](crate::ports::BlockDevice::write_zeroes)). Where it refuses,
+    /// and for blocks that another thread writes in between, images of zeroes are logged after all,
+    /// and so for all blocks while a [snapshot](Self::snapshot) is open. A reader meanwhile may see
+    /// a block's zeroes, and then what it held, until this returns.
+    ///
     /// # Errors
-    /// Those of [`commit`](Self::commit). The blocks before the one that it is about are zero.
+    /// Those of [`commit`](Self::commit), and a sync that failed. The parts before the failure are
+    /// zero. The content of the part that failed is undefined, until it is written.
     pub fn write_zeroes(&self, first: BlockNumber, blocks: u64) -> Result<(), Error> {
         let zeroes = vec![0; self.shared().common.block_bytes()];
-        let zero = |block| Operation::write(BlockNumber(block), &zeroes);
         for part in parts(self.run(first, blocks)?) {
-            let operations: Vec<_> = part.map(zero).collect();
-            self.commit(&operations, Durability::Durable)?;
+            // 1. What the blocks hold is not needed any more, durably.
+            self.discard_run(part.clone())?;
+            // 2. With all of them in hand, the disk makes zero what nobody has written since, and
+            //    the rest is logged.
+            self.begin()?.run(
+                |transaction| {
+                    let mut all = part.clone().map(BlockNumber);
+                    all.try_for_each(|block| transaction.lock(block))?;
+                    let done = match transaction.forget_home(part.clone(), Becoming::Zero) {
+                        // The disk may have done a part, so that a block holds anything.
+                        Err(Error::Device(error)) if error.operation != DeviceOperation::Sync => {
+                            vec![]
+                        }
+                        done => done?,
+                    };
+                    let mut rest = part.clone().filter(|block| !done.contains(block));
+                    rest.try_for_each(|block| transaction.write(BlockNumber(block), &zeroes))
+                },
+                Transaction::commit,
+            )?;
         }
         Ok(())
+    }
+
+    /// Discards blocks, durably: they are not live any more.
+    fn discard_run(&self, blocks: Range<u64>) -> Result<(), Error> {
+        let discards = blocks.map(|block| Operation::Discard(BlockNumber(block)));
+        let discards: Vec<_> = discards.collect();
+        let is_durable = self.shared().keeps(Rule::TrimsDurable);
+        let durability = if is_durable { Durability::Durable } else { Durability::Deferred };
+        self.commit(&discards, durability).map(drop)
     }
 
     /// Discards blocks, and gives their space on the disk back
@@ -316,25 +350,20 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let mut trimmed = 0;
         for part in parts(self.run(first, blocks)?) {
             // 1. The blocks are not live any more, durably.
-            let discards = part.clone().map(|block| Operation::Discard(BlockNumber(block)));
-            let discards: Vec<_> = discards.collect();
-            let is_durable = self.shared().keeps(Rule::TrimsDurable);
-            self.commit(
-                &discards,
-                if is_durable { Durability::Durable } else { Durability::Deferred },
-            )?;
+            self.discard_run(part.clone())?;
             // 2. With all of them in hand, the disk forgets those that nobody has written since.
-            trimmed += self.begin()?.run(
+            let forgotten = self.begin()?.run(
                 |transaction| {
                     let mut all = part.clone().map(BlockNumber);
                     all.try_for_each(|block| transaction.lock(block))?;
-                    transaction.forget_home(part.clone())
+                    transaction.forget_home(part.clone(), Becoming::Undefined)
                 },
                 |transaction| {
                     transaction.abort();
                     Ok(())
                 },
             )?;
+            trimmed += forgotten.len() as u64;
         }
         Ok(trimmed)
     }
