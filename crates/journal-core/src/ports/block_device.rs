@@ -257,6 +257,11 @@ impl<D: BlockDevice + ?Sized> BlockDevice for &mut D {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec;
+    use std::vec::Vec;
+
     use super::*;
 
     const GEOMETRY: (BlockSize, u64) = (BlockSize::MIN, 4);
