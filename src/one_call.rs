@@ -20,6 +20,7 @@ use crate::machine::{Machine, On};
 use crate::options::Options;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::Seated;
+use crate::stats::Totals;
 use crate::threads::block_locks::Age;
 use crate::trace;
 use crate::transaction::Transaction;
@@ -370,6 +371,31 @@ impl<L: Policy, M: Machine> Journal<L, M> {
 }
 
 impl<L: Policy, M: Machine> Journal<L, M> {
+    /// What the journal has done so far, and how full it is: few numbers, for a loop that watches
+    /// it. The call copies some words of each lane under that lane's lock. Unlike
+    /// [`stats`](Self::stats) it locks no share of the index, so it is in no reader's way, and
+    /// allocates nothing.
+    ///
+    /// # Errors
+    /// `Failed`, after a panic inside.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        let shared = self.shared();
+        let mut totals = Totals::default();
+        for cell in &shared.lanes {
+            let state = shared.lock_lane(cell)?;
+            let (lane, stats) = (&state.lane, &state.stats);
+            totals.commits += stats.commits;
+            totals.fences += stats.fences;
+            totals.frames += stats.frames;
+            totals.bytes += stats.bytes;
+            totals.used_bytes += lane.capacity_bytes() - lane.free_bytes();
+            totals.capacity_bytes += lane.capacity_bytes();
+            totals.free_slots += lane.free_slots();
+            totals.free_log_blocks += lane.free_log_blocks();
+        }
+        Ok(totals)
+    }
+
     /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
     /// Blocks that were written anew since are not among them. A read of each says why.
     ///
@@ -471,5 +497,49 @@ where
             return Err((error, Some(nvm), disk));
         }
         Self::open(nvm, disk.clone(), options).map_err(|error| (error, None, disk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::mpsc;
+
+    use journal_core::{BlockNumber, BlockSize};
+    use pmem_sys::Region;
+    use sim_disk::Mutator;
+
+    use crate::machine::tests::{TinyDisk, TinyMachine};
+    use crate::{FullBlock, Journal, Options};
+
+    /// Totals are what the stats add up to, and wait for no share of the index.
+    #[test]
+    fn totals_are_told_while_every_share_of_the_index_is_taken() {
+        let disk = TinyDisk::of(BlockSize::DEFAULT, 8);
+        let nvm = Region::anonymous(1 << 20).expect("memory");
+        let options = Options::new().policy(FullBlock).lanes(2).hook(Mutator::new());
+        let journal: Journal<FullBlock, TinyMachine> =
+            Journal::format(nvm, disk, &options).expect("a journal");
+        for number in 0..7 {
+            let image = [7; 4096];
+            journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("room");
+        }
+        let stats = journal.stats().expect("works");
+        let (told, waits) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let shares = &journal.shared().shares;
+            let taken: Vec<_> = shares.iter().map(|share| share.lock().expect("works")).collect();
+            assert!(taken.len() > 1);
+            let journal = &journal;
+            scope.spawn(move || told.send(journal.totals()));
+            let totals = waits.recv_timeout(Duration::from_secs(60));
+            let totals = totals.expect("no share is waited for").expect("works");
+            let total = stats.total();
+            assert_eq!((totals.commits, totals.frames), (7, 7));
+            assert_eq!((totals.fences, totals.bytes), (total.fences, total.bytes));
+            assert_eq!((totals.used_bytes, totals.free_slots), (total.used_bytes, 0));
+            assert!(totals.used_bytes > 7 * 4096 && totals.used_bytes < totals.capacity_bytes);
+            assert_eq!(totals.capacity_bytes, 2 * stats.lane_bytes);
+        });
     }
 }
