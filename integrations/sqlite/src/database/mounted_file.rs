@@ -11,7 +11,7 @@ use nvm_journal::Durability;
 use super::codes::{Code, code_of};
 use super::counts::Counting;
 use super::locks::Locks;
-use super::old_pages::{OldPages, Room};
+use super::old_pages::{OldPages, RoomForOld};
 use crate::error::Error;
 use crate::files::Files;
 
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// For a file that lacks something when its last connection closes.
     pub(crate) keep: Keep,
     /// For the old pages of a transaction.
-    pub(crate) room: Room,
+    pub(crate) room: RoomForOld,
     pub(crate) ahead: Mutex<Ahead>,
 }
 
@@ -201,7 +201,7 @@ impl MountedFile {
             self.send_home(shared, ahead)?;
         }
         if change.is_alone {
-            self.with(|file| ahead.old.note(&shared.room, file, change))?;
+            self.with(|file| ahead.old.note(&shared.room, file, (change.writes, change.len)))?;
         }
         ahead.is_ahead = true;
         let changed = self.with(|file| change.make(file));

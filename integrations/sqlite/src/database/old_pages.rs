@@ -7,11 +7,10 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use block_files::OneFile;
+use block_files::{OneFile, Write};
 use nvm_journal::BlockNumber;
 use nvm_journal::ports::{DeviceError, DeviceErrorKind, DeviceOperation};
 
-use super::mounted_file::Change;
 use crate::files::PlainFile;
 
 /// How many bytes of old pages are in memory.
@@ -29,7 +28,7 @@ const NO_SPACE: i32 = 28;
 pub(crate) type Spill = Box<dyn Fn() -> io::Result<Box<dyn PlainFile>> + Send + Sync>;
 
 /// Where old pages are noted.
-pub(crate) struct Room {
+pub(crate) struct RoomForOld {
     pub(crate) in_memory: usize,
     pub(crate) spill: Spill,
 }
@@ -58,13 +57,13 @@ impl OldPages {
     /// Notes what a change is about to replace.
     pub(crate) fn note(
         &mut self,
-        room: &Room,
+        room: &RoomForOld,
         file: &OneFile,
-        change: &Change<'_>,
+        (writes, cut): (&[Write<'_>], Option<u64>),
     ) -> Result<(), block_files::Error> {
         let len = file.len();
         self.len.get_or_insert(len);
-        for write in change.writes {
+        for write in writes {
             let place = (write.at, write.bytes.len());
             if !self.known.contains(&place) {
                 self.note_bytes(room, file, write.at, write.bytes.len())?;
@@ -75,7 +74,7 @@ impl OldPages {
             }
         }
         // What is cut off goes in small pieces, because each has to fit into a lane.
-        let mut at = change.len.map_or(len, |to| to.min(len));
+        let mut at = cut.map_or(len, |to| to.min(len));
         while at < len {
             let bytes = (PIECE_BYTES - at % PIECE_BYTES).min(len - at);
             self.note_bytes(room, file, at, bytes as usize)?;
@@ -86,7 +85,7 @@ impl OldPages {
 
     fn note_bytes(
         &mut self,
-        room: &Room,
+        room: &RoomForOld,
         file: &OneFile,
         at: u64,
         bytes: usize,
@@ -112,7 +111,7 @@ impl OldPages {
         Ok(())
     }
 
-    fn spill(&mut self, room: &Room) -> io::Result<()> {
+    fn spill(&mut self, room: &RoomForOld) -> io::Result<()> {
         let (file, end) = match &mut self.spilled {
             Some(spilled) => spilled,
             none => none.insert(((room.spill)()?, 0)),

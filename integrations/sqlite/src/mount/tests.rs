@@ -17,7 +17,7 @@ use nvm_journal::{AnyPolicy, BlockNumber, BlockSize, Joined, Journal};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::mounted_file::{MountedFile, Shared};
-use crate::database::old_pages::{IN_MEMORY, Room as RoomForOld};
+use crate::database::old_pages::{IN_MEMORY, RoomForOld};
 use crate::ffi::host::Host;
 use crate::ffi::host_disk::{HostDisk, error_of_cut};
 use crate::files::{Files, PlainFile};

@@ -12,7 +12,7 @@ use nvm_journal::{BlockNumber, BlockSize};
 
 use super::*;
 use crate::database::mounted_file::Shared;
-use crate::database::old_pages::Room;
+use crate::database::old_pages::RoomForOld;
 use crate::files::PlainFile;
 use crate::mount::Mount;
 
@@ -150,7 +150,7 @@ impl Bytes {
             identity: (0, 0),
             anew,
             keep: Box::new(move |now| keeps.lock().expect("nobody panicked").push(now)),
-            room: Room { in_memory: NOTED, spill: Box::new(move || spill.open()) },
+            room: RoomForOld { in_memory: NOTED, spill: Box::new(move || spill.open()) },
             ahead: Mutex::default(),
         };
         let cut = move |len: u64| {
