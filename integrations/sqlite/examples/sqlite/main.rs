@@ -25,13 +25,10 @@ use std::time::{Duration, Instant};
 
 use engine::{Engine, Open};
 use hdrhistogram::Histogram;
-use nvm_journal::{Adaptive, AnyPolicy, TwoLevel, Wish};
-use policy_codec::bitmap::Unit;
+use lab::few_bytes;
+use nvm_journal::AnyPolicy;
 use serde_json::{Value, json};
 use workload::Workload;
-
-/// Sub-blocks that are not much larger than what changes of a page.
-const SMALL: Unit = Unit::new(16).expect("a power of two");
 
 /// What the command line says.
 struct Settings {
@@ -188,10 +185,9 @@ fn counted() -> Vec<(String, AnyPolicy, bool)> {
     };
     let named = |policy: &AnyPolicy| (policy.to_string(), *policy, of_changes(policy));
     let mut all: Vec<_> = AnyPolicy::ALL.iter().map(named).collect();
-    let small = two_level::Settings::new().sub_block(SMALL);
-    all.push(("two-level, sub-blocks of 16 bytes".to_owned(), TwoLevel::with(small).into(), true));
-    let fewest = adaptive::Settings::new().wish(Wish::Wear);
-    all.push(("adaptive, the fewest bytes".to_owned(), Adaptive::with(fewest).into(), true));
+    let (small, fewest) = (few_bytes::two_level().into(), few_bytes::adaptive().into());
+    all.push(("two-level, sub-blocks of 16 bytes".to_owned(), small, true));
+    all.push(("adaptive, the fewest bytes".to_owned(), fewest, true));
     all
 }
 
