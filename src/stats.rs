@@ -169,6 +169,30 @@ pub struct Stats {
     pub cached: CacheStats,
 }
 
+/// The counts of all lanes together that a program watches: what
+/// [`Journal::totals`](crate::Journal::totals) tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Totals {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Fences that made those transactions durable.
+    pub fences: u64,
+    /// Blocks that they changed.
+    pub frames: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Bytes of the lanes that records take now.
+    pub used_bytes: u64,
+    /// Bytes that records can take.
+    pub capacity_bytes: u64,
+    /// Slots that hold nothing now.
+    pub free_slots: u32,
+    /// Blocks in the disk-side log that can be taken now.
+    pub free_log_blocks: u32,
+}
+
 impl Stats {
     /// All lanes together.
     #[must_use]

@@ -15,6 +15,7 @@ use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
+use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
@@ -623,8 +624,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     /// Lets the device forget blocks that this transaction has, and that are not live.
-    pub(crate) fn forget_home(&mut self, blocks: core::ops::Range<u64>) -> Result<u64, Error> {
-        self.shared.forget_home(&mut self.seat, blocks)
+    pub(crate) fn forget_home(
+        &mut self,
+        blocks: core::ops::Range<u64>,
+        becoming: Becoming,
+    ) -> Result<Vec<u64>, Error> {
+        self.shared.forget_home(&mut self.seat, blocks, becoming)
     }
 
     /// Waits for this transaction's turn to reserve room, if others wait for room and it has none
