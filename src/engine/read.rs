@@ -422,25 +422,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) {
         let keeps_images = self.keeps_images();
         for at in 0..operations.count() {
-            let Operation::Update(update) = operations.operation(at) else { continue };
-            let image = match update.change {
-                Change::Patches(_) => None,
-                Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
-                Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
-                _ => continue,
-            };
-            let Ok(mut share) = self.lock_share(update.block) else { return };
-            if let Some(image) = image {
-                if share.is_newest_of(update.block, committed) {
-                    share.keep(update.block, image);
-                }
-            } else if let Some(cache) = &mut share.cache {
-                let patches = update.change.pieces();
-                let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
-                    self.common.kernels.crc64_of_patched(check, old, new, behind)
+            operations.with(at, |operation| {
+                let Operation::Update(update) = operation else { return };
+                let image = match update.change {
+                    Change::Patches(_) => None,
+                    Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
+                    Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
+                    _ => return,
                 };
-                cache.patch(update.block, committed.stamp, patches, moved_on);
-            }
+                let Ok(mut share) = self.lock_share(update.block) else { return };
+                if let Some(image) = image {
+                    if share.is_newest_of(update.block, committed) {
+                        share.keep(update.block, image);
+                    }
+                } else if let Some(cache) = &mut share.cache {
+                    let patches = update.change.pieces();
+                    let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
+                        self.common.kernels.crc64_of_patched(check, old, new, behind)
+                    };
+                    cache.patch(update.block, committed.stamp, patches, moved_on);
+                }
+            });
         }
     }
 

@@ -464,8 +464,34 @@ impl Staged {
             many = each().collect::<Vec<_>>();
             &many[..]
         };
-        call(&Ready { staged, patches })
+        // Of several images, each is looked at where it lies.
+        let are_made = staged.count() == 1 || !patches.is_empty();
+        match if are_made { staged.count() } else { 0 } {
+            1 => staged.with_few::<1, R>(patches, call),
+            2 => staged.with_few::<2, R>(patches, call),
+            3 | 4 => staged.with_few::<4, R>(patches, call),
+            5..=8 => staged.with_few::<8, R>(patches, call),
+            _ => call_with(&Ready { staged, patches, few: &[] }, call),
+        }
     }
+
+    /// Makes each of the operations once, at most `MOST` of them, and calls.
+    fn with_few<const MOST: usize, R>(
+        &self,
+        patches: &[Patch<'_>],
+        call: impl FnOnce(&Ready<'_>) -> R,
+    ) -> R {
+        let last = self.count() - 1;
+        let ready = Ready { staged: self, patches, few: &[] };
+        let few: [Operation<'_>; MOST] = core::array::from_fn(|at| ready.make(at.min(last)));
+        call_with(&Ready { few: &few[..=last], ..ready }, call)
+    }
+}
+
+/// Calls with the operations. A function of its own, so that there is one call for any number.
+#[inline(never)]
+fn call_with<R>(ready: &Ready<'_>, call: impl FnOnce(&Ready<'_>) -> R) -> R {
+    call(ready)
 }
 
 fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
@@ -483,6 +509,19 @@ pub(crate) struct Ready<'s> {
     staged: &'s Staged,
     /// The patches of all blocks, in the order of the operations.
     patches: &'s [Patch<'s>],
+    /// The operations, made once, where they are few.
+    few: &'s [Operation<'s>],
+}
+
+impl<'s> Ready<'s> {
+    #[inline]
+    fn make(&self, at: usize) -> Operation<'s> {
+        let patches = match &self.staged.blocks[at].content {
+            Content::Patched(patches) => &self.patches[patches.range()],
+            Content::Nothing | Content::Image(_) => &[],
+        };
+        self.staged.operation_with(at, patches)
+    }
 }
 
 impl Operations for Ready<'_> {
@@ -493,11 +532,15 @@ impl Operations for Ready<'_> {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        let patches = match &self.staged.blocks[at].content {
-            Content::Patched(patches) => &self.patches[patches.range()],
-            Content::Nothing | Content::Image(_) => &[],
-        };
-        self.staged.operation_with(at, patches)
+        self.few.get(at).copied().unwrap_or_else(|| self.make(at))
+    }
+
+    #[inline]
+    fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
+        match self.few.get(at) {
+            Some(operation) => call(operation),
+            None => call(&self.make(at)),
+        }
     }
 
     #[inline]
