@@ -22,6 +22,7 @@
 //!   staged.
 //!
 //! A transaction is [staged](Shared::commit_staged), and has locked and reserved as it was made.
+//! Where it is one operation, it goes the short way as well: `commit_taken`.
 //! What was [gathered](crate::engine::gather) is committed in the same way, by the thread that
 //! needs it done.
 //!
@@ -159,6 +160,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         let Seat { staged, work, .. } = seat;
         staged.ready(|operations| {
+            if let Some(operation) = operations.alone() {
+                if let Some(result) = self.commit_taken(work, operation, keeps, durability) {
+                    return result;
+                }
+            }
             let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
             let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
             self.commit_and_give_back(work, operations, keeps, commit)
@@ -475,11 +481,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // Before the lane is taken, since a locked instruction waits for all that streams (C4).
-        self.unreserve_bytes_beyond(work, prepared.bytes);
         let cell = self.lane(work.lane);
         let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
+        self.keep_in_hand(&state, work, prepared.bytes);
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
@@ -496,6 +501,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let more = work.reserved_bytes - kept;
             self.lane(work.lane).unreserved.give(more);
             work.reserved_bytes = kept;
+        }
+    }
+
+    /// Gives back what is reserved beyond `needed` bytes, unless the lane's holder had better keep
+    /// it in hand for the next transaction. Before anything streams (C4).
+    #[inline]
+    pub(super) fn keep_in_hand(&self, state: &LaneState<M>, work: &mut Work, needed: u64) {
+        let kept = state.in_hand + work.reserved_bytes.saturating_sub(needed);
+        if kept > self.in_hand_max() || self.is_room_awaited() {
+            self.unreserve_bytes_beyond(work, needed);
         }
     }
 

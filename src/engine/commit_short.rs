@@ -17,7 +17,7 @@ use journal_core::parts::{
     Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, SlotNumber};
+use journal_core::units::{LaneNumber, SlotNumber, Stamp};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
@@ -199,7 +199,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             true => self.lock_sole(lane, age, block)?,
             false => None,
         };
-        let Some((mut share, stripe)) = locked else {
+        let Some((share, stripe)) = locked else {
             self.give_lane_back(cell, state)?;
             return Ok(None);
         };
@@ -211,20 +211,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.check_not_failed()?;
         let result = self.watched(|| {
             self.common.prefetch_next_node(&share.index);
-            let lead = share.index.lead(block);
-            if let Some(lead) = &lead {
-                self.common.prefetch_lead(&share.index, lead);
-            }
-            let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
-            self.prefetch_patched(&share, operation);
-            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            self.recording(state, to, |state, open| {
-                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                let inserted = self.insert_frame(&mut share, frame);
-                assert!(inserted.is_ok(), "room for the frame was looked for");
-                share.give_back();
-                1
-            })
+            let to =
+                RecordTo { lane, overwritten: Stamp(0), durability, bytes: most, is_noted: false };
+            self.record_alone((state, share), &mut alone, operation, (front, encoded), to, 0)
         });
         self.after_record(
             core::slice::from_ref(operation),
@@ -237,6 +226,88 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             },
         )
+    }
+
+    /// Commits the only operation of a transaction that has its block, and has reserved what it
+    /// takes. `None` where what is logged depends on more than the operation; then nothing has
+    /// changed.
+    #[inline]
+    pub(super) fn commit_taken(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'_>,
+        keeps: Keeps,
+        durability: Durability,
+    ) -> Option<Result<Option<Committed>, Error>> {
+        if work.bypasses || work.names.note().is_some() || self.common.policy.counts_appends() {
+            return None;
+        }
+        if Several::may_be(operation) {
+            return self.commit_alone_taken::<Several<'_>>(work, operation, keeps, durability);
+        }
+        self.commit_alone_taken::<Sole<'_>>(work, operation, keeps, durability)
+    }
+
+    #[inline]
+    fn commit_alone_taken<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'o>,
+        keeps: Keeps,
+        durability: Durability,
+    ) -> Option<Result<Option<Committed>, Error>> {
+        let (_, encoded) = work.for_one();
+        let mut alone = A::of(&self.common, operation, encoded)?;
+        let most = self.common.sole_bytes_max(alone.sole());
+        if most > work.reserved_bytes {
+            return None;
+        }
+        let commit = |work: &mut Work| {
+            let (lane, overwritten) = (work.lane, work.overwritten);
+            self.check_not_failed()?;
+            self.make_deferred_durable(Some(lane))?;
+            let mut state = self.lane(lane).turn.take_to_commit().map_err(|_| self.poisoned())?;
+            self.check_not_failed()?;
+            self.keep_in_hand(&state, work, most);
+            state.in_hand += core::mem::take(&mut work.reserved_bytes);
+            let share = self.lock_share(alone.sole().block())?;
+            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+            let memory = work.for_one();
+            self.record_alone((state, share), &mut alone, operation, memory, to, 1).map(Some)
+        };
+        let operations = core::slice::from_ref(operation);
+        Some(self.commit_and_give_back(work, operations, keeps, commit))
+    }
+
+    /// Stores the record of one operation, whose block the caller has, and makes it durable if that
+    /// is asked for. So many frames are reserved for it.
+    ///
+    /// The caller watches for panics.
+    #[inline(always)]
+    fn record_alone<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        (state, mut share): (LaneGuard<'_, M>, ShareGuard<'_>),
+        alone: &mut A,
+        operation: &Operation<'o>,
+        (front, encoded): (&mut [u8], &mut [u8]),
+        to: RecordTo,
+        reserved: usize,
+    ) -> Result<Committed, Error> {
+        let lead = share.index.lead(alone.sole().block());
+        if let Some(lead) = &lead {
+            self.common.prefetch_lead(&share.index, lead);
+        }
+        let overwritten = alone.sole_mut().overwrite(&share.index, lead, to.lane);
+        self.prefetch_patched(&share, operation);
+        let to = RecordTo { overwritten: overwritten.max(to.overwritten), ..to };
+        self.recording(state, to, |state, open| {
+            let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+            let inserted = self.insert_frame(&mut share, frame);
+            assert!(inserted.is_ok(), "room for the frame was looked for");
+            share.reserved -= reserved;
+            share.give_back();
+            1
+        })
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -386,13 +457,35 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
     }
 
+    /// How many bytes are kept in hand at most, where a transaction gives back what it has reserved.
+    #[inline]
+    pub(super) const fn in_hand_max(&self) -> u64 {
+        let part = self.common.geometry.lane_bytes >> 8;
+        if part < IN_HAND_BYTES { part } else { IN_HAND_BYTES }
+    }
+
+    /// Reserves bytes that its holder has in hand, if this thread has the lane without waiting for
+    /// anything: no locked instruction comes into it.
+    #[inline]
+    pub(super) fn take_from_hand(&self, lane: LaneNumber, bytes: u64) -> bool {
+        if bytes > self.in_hand_max() || self.is_room_awaited() {
+            return false;
+        }
+        let Some(mut state) = self.lane(lane).turn.take_by_favour() else { return false };
+        let is_there = self.has_in_hand(lane, &mut state, bytes);
+        if is_there {
+            state.in_hand -= bytes;
+        }
+        is_there
+    }
+
     #[cold]
     fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
         if self.is_room_awaited() {
             return false;
         }
         let more = bytes - state.in_hand;
-        let many = more.max((self.common.geometry.lane_bytes >> 8).min(IN_HAND_BYTES));
+        let many = more.max(self.in_hand_max());
         let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
         state.in_hand += taken.unwrap_or(0);
         taken.is_some()

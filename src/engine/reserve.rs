@@ -586,7 +586,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Like [`try_reserve`](Self::try_reserve), where `kept` bytes have to be left.
     #[inline]
     pub(crate) fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
-        let is_there = self.take_bytes(work.lane, more, kept);
+        let is_there = (kept == 0 && self.take_from_hand(work.lane, more))
+            || self.take_bytes(work.lane, more, kept);
         work.reserved_bytes += if is_there { more } else { 0 };
         is_there
     }

@@ -514,6 +514,15 @@ pub(crate) struct Ready<'s> {
 }
 
 impl<'s> Ready<'s> {
+    /// The only operation, where there are no more, and nothing is lent for it.
+    #[inline]
+    pub(crate) fn alone(&self) -> Option<&'s Operation<'s>> {
+        match self.few {
+            [operation] if !self.staged.blocks[0].is_lent => Some(operation),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn make(&self, at: usize) -> Operation<'s> {
         let patches = match &self.staged.blocks[at].content {
