@@ -15,6 +15,8 @@ use journal_core::{
     BlockDevice, BlockNumber, Committed, JournalError, Kernels as _, Operation, Rule,
 };
 
+use pmem_sys::StoreLockGuard;
+
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -214,11 +216,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         self.check_not_failed()?;
+        if !self.caches {
+            return Ok(false);
+        }
+        let share = self.lock_share(block)?;
+        self.prefetch_entry(&share, block);
+        self.read_kept_of(share, block, at, into)
+    }
+
+    /// Reads like [`read_kept`](Self::read_kept), with the block's share in hand.
+    #[inline]
+    pub(crate) fn read_kept_of(
+        &self,
+        mut share: StoreLockGuard<'_, Share>,
+        block: BlockNumber,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        self.check_not_failed()?;
         if !self.caches || self.gathering.has_any() {
             return Ok(false);
         }
-        let mut share = self.lock_share(block)?;
-        self.prefetch_entry(&share, block);
         let newest = self.newest_readable(&share, block);
         let is_there = self.look_up(&mut share, block, newest, at, into);
         if is_there {

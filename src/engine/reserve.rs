@@ -155,6 +155,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Locks a block, of which a range is patched: where it begins, and its bytes. Returns how the
     /// patch is to be logged.
+    ///
+    /// Where the patch then needs no image, and the caller says so, room for the block's frame is
+    /// reserved as well, if there is some at once. Returns whether it is.
     #[inline]
     pub(crate) fn lock_to_patch(
         &self,
@@ -162,12 +165,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
         range: (usize, usize),
-    ) -> Result<Patching, Error> {
+        reserves: bool,
+    ) -> Result<(Patching, bool), Error> {
         let mut share = self.lock_block(work, age, block)?;
         let patching = self.patching(&mut share, work, block);
         // By now the entry's line has come, or will soon.
         self.prefetch_kept(&share, block, [range]);
-        Ok(patching)
+        let is_reserved = reserves
+            && matches!(patching, Patching::Alone | Patching::OnKept)
+            && self.common.geometry.lane_slots_and_log() == 0
+            && share.has_room()
+            && !self.wants_step(&share);
+        if is_reserved {
+            work.note_how(&share);
+            self.reserve_frame(&mut share, work, block);
+        }
+        Ok((patching, is_reserved))
     }
 
     /// How a patch of a locked block is to be logged.
@@ -430,6 +443,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         update: Option<Hint>,
     ) -> Result<(), Error> {
         self.take_block(work, age, others, block)?;
+        self.reserve_one_more(work, others, block, update)
+    }
+
+    /// Reserves the bytes of a block beside others, where room for its frame is reserved.
+    #[inline]
+    pub(crate) fn reserve_one_more(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+        update: Option<Hint>,
+    ) -> Result<(), Error> {
         let needed = self.record_bytes_max(others.count() + 1);
         let more = needed.saturating_sub(work.reserved_bytes);
         let kept = self.kept_to_bypass();
