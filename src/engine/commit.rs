@@ -46,7 +46,8 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Pieces, PiecesOf,
+    Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -165,8 +166,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     return result;
                 }
             }
+            // Patches that the policy need not be asked about are looked at once.
+            let is_known = prepared.is_some() || work.bypasses || !operations.has_patches();
+            let pieces = if is_known { None } else { self.common.pieces(operations) };
+            let of_pieces = pieces.as_ref().and_then(|it| self.common.prepared(it, &work.names));
+            let of_pieces = of_pieces.filter(|prepared| prepared.bytes <= work.reserved_bytes);
+            let pieces = pieces.as_ref().filter(|_| of_pieces.is_some());
+            let prepared = of_pieces.map(Ok).or(prepared);
             let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
-            let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+            let commit = |work: &mut Work| {
+                self.commit_held(work, operations, (prepared, pieces), durability)
+            };
             self.commit_and_give_back(work, operations, keeps, commit)
         })
     }
@@ -185,7 +195,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare_held(work, operations);
-        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        let commit =
+            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
         self.commit_and_give_back(work, operations, keeps, commit)
     }
 
@@ -297,12 +308,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.count().checked_sub(1);
-        let last = last.map_or(BlockNumber(0), |at| operations.with(at, Operation::block));
+        let last = last.map_or(BlockNumber(0), |at| operations.block(at));
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
             self.abort(work, operations);
             return Err(error);
         }
-        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        let commit =
+            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
         self.commit_and_give_back(work, operations, Keeps::All, commit)
     }
 
@@ -452,12 +464,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Stores the record of a prepared transaction, and makes it durable if that is asked for.
-    /// Its blocks are locked, and what the record takes is reserved.
+    /// Its blocks are locked, and what the record takes is reserved. Where it consists of pieces,
+    /// the caller may have them at hand.
     pub(super) fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
-        prepared: Result<Prepared, CommitError>,
+        (prepared, pieces): (Result<Prepared, CommitError>, Option<&Pieces<'_>>),
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
@@ -489,7 +502,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let committed = self.recording(state, to, |state, open| {
-            self.store_record(state, open, work, operations, &prepared)
+            self.store_record((state, open), work, operations, &prepared, pieces)
         })?;
         Ok(Some(committed))
     }
@@ -591,24 +604,31 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn store_record<O: Operations + ?Sized>(
         &self,
-        state: &mut LaneState<M>,
-        open: &mut OpenRecord,
+        (state, open): (&mut LaneState<M>, &mut OpenRecord),
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
+        pieces: Option<&Pieces<'_>>,
     ) -> usize {
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
         let (lane, waits) = (work.lane, work.waits);
         let (names, mut scratch, answers) = work.for_preparing();
-        let content = Content { operations, names, prepared, ends: Ends::Record };
+        let ends = Ends::Record;
         // No reader sees the frames before the lane says that they may be read.
         let taken_in = (!all_placed).then_some(&mut placed);
         let mut versions =
             SharedVersions { waits, taken_in, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
-        let mut in_lane = InLane { lane, states: slots };
-        let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
+        let taken = if let Some(pieces) = pieces {
+            let content = PiecesOf { operations, pieces, names, ends };
+            self.common.store_pieces(lane, open, &content, scratch.front, &mut versions);
+            0
+        } else {
+            let content = Content { operations, names, prepared, ends };
+            let mut in_lane = InLane { lane, states: slots };
+            self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions)
+        };
         work.reserved_slots -= taken;
         self.unreserve_slots_and_log(work);
         debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");

@@ -552,7 +552,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         let all = others;
-        let others = (0..others.count()).map(|at| others.with(at, Operation::block));
+        let others = (0..others.count()).map(|at| others.block(at));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
         if beside >= self.lock_share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });

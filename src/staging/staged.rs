@@ -464,34 +464,10 @@ impl Staged {
             many = each().collect::<Vec<_>>();
             &many[..]
         };
-        // Of several images, each is looked at where it lies.
-        let are_made = staged.count() == 1 || !patches.is_empty();
-        match if are_made { staged.count() } else { 0 } {
-            1 => staged.with_few::<1, R>(patches, call),
-            2 => staged.with_few::<2, R>(patches, call),
-            3 | 4 => staged.with_few::<4, R>(patches, call),
-            5..=8 => staged.with_few::<8, R>(patches, call),
-            _ => call_with(&Ready { staged, patches, few: &[] }, call),
-        }
+        let ready = Ready { staged, patches, one: None };
+        let one = (staged.count() == 1).then(|| ready.make(0));
+        call(&Ready { one, ..ready })
     }
-
-    /// Makes each of the operations once, at most `MOST` of them, and calls.
-    fn with_few<const MOST: usize, R>(
-        &self,
-        patches: &[Patch<'_>],
-        call: impl FnOnce(&Ready<'_>) -> R,
-    ) -> R {
-        let last = self.count() - 1;
-        let ready = Ready { staged: self, patches, few: &[] };
-        let few: [Operation<'_>; MOST] = core::array::from_fn(|at| ready.make(at.min(last)));
-        call_with(&Ready { few: &few[..=last], ..ready }, call)
-    }
-}
-
-/// Calls with the operations. A function of its own, so that there is one call for any number.
-#[inline(never)]
-fn call_with<R>(ready: &Ready<'_>, call: impl FnOnce(&Ready<'_>) -> R) -> R {
-    call(ready)
 }
 
 fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
@@ -509,18 +485,21 @@ pub(crate) struct Ready<'s> {
     staged: &'s Staged,
     /// The patches of all blocks, in the order of the operations.
     patches: &'s [Patch<'s>],
-    /// The operations, made once, where they are few.
-    few: &'s [Operation<'s>],
+    /// The operation, made once, where there is only one.
+    one: Option<Operation<'s>>,
 }
 
 impl<'s> Ready<'s> {
     /// The only operation, where there are no more, and nothing is lent for it.
     #[inline]
-    pub(crate) fn alone(&self) -> Option<&'s Operation<'s>> {
-        match self.few {
-            [operation] if !self.staged.blocks[0].is_lent => Some(operation),
-            _ => None,
-        }
+    pub(crate) fn alone(&self) -> Option<&Operation<'s>> {
+        self.one.as_ref().filter(|_| !self.staged.blocks[0].is_lent)
+    }
+
+    /// Whether some of them are patches.
+    #[inline]
+    pub(crate) const fn has_patches(&self) -> bool {
+        !self.patches.is_empty()
     }
 
     #[inline]
@@ -541,15 +520,20 @@ impl Operations for Ready<'_> {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        self.few.get(at).copied().unwrap_or_else(|| self.make(at))
+        self.one.unwrap_or_else(|| self.make(at))
     }
 
     #[inline]
     fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
-        match self.few.get(at) {
+        match &self.one {
             Some(operation) => call(operation),
             None => call(&self.make(at)),
         }
+    }
+
+    #[inline]
+    fn block(&self, at: usize) -> BlockNumber {
+        self.staged.blocks[at].block
     }
 
     #[inline]
@@ -577,6 +561,11 @@ impl Operations for Staged {
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
         self.operation_with(at, &[])
+    }
+
+    #[inline]
+    fn block(&self, at: usize) -> BlockNumber {
+        self.blocks[at].block
     }
 }
 
