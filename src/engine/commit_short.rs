@@ -17,7 +17,7 @@ use journal_core::parts::{
     Sole, Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, SlotNumber, Stamp};
+use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
@@ -199,7 +199,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             true => self.lock_sole(lane, age, block)?,
             false => None,
         };
-        let Some((share, stripe)) = locked else {
+        let Some((mut share, stripe)) = locked else {
             self.give_lane_back(cell, state)?;
             return Ok(None);
         };
@@ -211,9 +211,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.check_not_failed()?;
         let result = self.watched(|| {
             self.common.prefetch_next_node(&share.index);
-            let to =
-                RecordTo { lane, overwritten: Stamp(0), durability, bytes: most, is_noted: false };
-            self.record_alone((state, share), &mut alone, operation, (front, encoded), to, 0)
+            let lead = share.index.lead(block);
+            if let Some(lead) = &lead {
+                self.common.prefetch_lead(&share.index, lead);
+            }
+            let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
+            self.prefetch_patched(&share, operation);
+            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+            self.recording(state, to, |state, open| {
+                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+                let inserted = self.insert_frame(&mut share, frame);
+                assert!(inserted.is_ok(), "room for the frame was looked for");
+                share.give_back();
+                1
+            })
         });
         self.after_record(
             core::slice::from_ref(operation),
@@ -239,7 +250,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         durability: Durability,
     ) -> Option<Result<Option<Committed>, Error>> {
-        if work.bypasses || work.names.note().is_some() || self.common.policy.counts_appends() {
+        // Of what was gathered it may name more than one record.
+        let is_usual = !(work.bypasses || work.on_gathered || work.names.note().is_some());
+        if !is_usual || self.common.policy.counts_appends() {
             return None;
         }
         if Several::may_be(operation) {
@@ -262,6 +275,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if most > work.reserved_bytes {
             return None;
         }
+        alone.sole_mut().name(&work.names);
         let commit = |work: &mut Work| {
             let (lane, overwritten) = (work.lane, work.overwritten);
             self.check_not_failed()?;
@@ -270,44 +284,37 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.check_not_failed()?;
             self.keep_in_hand(&state, work, most);
             state.in_hand += core::mem::take(&mut work.reserved_bytes);
-            let share = self.lock_share(alone.sole().block())?;
             let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            let memory = work.for_one();
-            self.record_alone((state, share), &mut alone, operation, memory, to, 1).map(Some)
+            let waits = work.waits;
+            let (front, encoded) = work.for_one();
+            let committed = self.recording(state, to, |state, open| {
+                // As in `Lane::store_part`: nothing is locked by an exchange once something streams.
+                let early = waits.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
+                early.into_iter().for_each(|frame| self.take_in(frame));
+                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+                debug_assert!(
+                    early.is_none_or(|early| early.payload == frame.payload),
+                    "it lies where it was told"
+                );
+                if !waits {
+                    self.take_in(frame);
+                }
+                1
+            });
+            committed.map(Some)
         };
         let operations = core::slice::from_ref(operation);
         Some(self.commit_and_give_back(work, operations, keeps, commit))
     }
 
-    /// Stores the record of one operation, whose block the caller has, and makes it durable if that
-    /// is asked for. So many frames are reserved for it.
-    ///
-    /// The caller watches for panics.
+    /// Takes in a frame for which room is reserved. Others may lock its share until then.
     #[inline(always)]
-    fn record_alone<'o, A: Alone<'o, L, M::Kernels>>(
-        &self,
-        (state, mut share): (LaneGuard<'_, M>, ShareGuard<'_>),
-        alone: &mut A,
-        operation: &Operation<'o>,
-        (front, encoded): (&mut [u8], &mut [u8]),
-        to: RecordTo,
-        reserved: usize,
-    ) -> Result<Committed, Error> {
-        let lead = share.index.lead(alone.sole().block());
-        if let Some(lead) = &lead {
-            self.common.prefetch_lead(&share.index, lead);
-        }
-        let overwritten = alone.sole_mut().overwrite(&share.index, lead, to.lane);
-        self.prefetch_patched(&share, operation);
-        let to = RecordTo { overwritten: overwritten.max(to.overwritten), ..to };
-        self.recording(state, to, |state, open| {
-            let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-            let inserted = self.insert_frame(&mut share, frame);
-            assert!(inserted.is_ok(), "room for the frame was looked for");
-            share.reserved -= reserved;
-            share.give_back();
-            1
-        })
+    fn take_in(&self, frame: FrameAt) {
+        // A share whose holder panicked: the journal has failed.
+        let Ok(mut share) = self.lock_share(frame.block) else { return };
+        let inserted = self.insert_frame(&mut share, frame);
+        assert!(inserted.is_ok(), "room for the frame was reserved");
+        share.reserved -= 1;
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
