@@ -136,7 +136,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let result = self.commit_and_unlock(seat, durability);
-        if let (Ok(Some(committed)), true) = (&result, self.caches && !self.pins) {
+        let has_pages = seat.staged.images() > 0 && self.caches && !self.pins;
+        if let (Ok(Some(committed)), true) = (&result, has_pages) {
             self.keep_pages(&mut seat.staged, committed);
         }
         result
