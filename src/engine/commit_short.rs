@@ -288,7 +288,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let waits = work.waits;
             let (front, encoded) = work.for_one();
             let committed = self.recording(state, to, |state, open| {
-                // As in `Lane::store_part`: nothing is locked by an exchange once something streams.
+                // As in `Lane::store_part`: no lock takes an exchange once something streams.
                 let early = waits.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
                 early.into_iter().for_each(|frame| self.take_in(frame));
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
@@ -464,7 +464,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
     }
 
-    /// How many bytes are kept in hand at most, where a transaction gives back what it has reserved.
+    /// The most bytes that are kept in hand where a transaction gives back what it has reserved.
     #[inline]
     pub(super) const fn in_hand_max(&self) -> u64 {
         let part = self.common.geometry.lane_bytes >> 8;

@@ -62,7 +62,7 @@ pub struct Ready<L> {
 }
 
 impl<L: Policy + Clone + Send + Sync + 'static> Ready<L> {
-    /// Every block was written once, one of them in steps, and one was read since. So nothing is done
+    /// Every block was written once, one in steps, and one was read since. So nothing is done
     /// for the first time, and what is read is kept.
     fn new(policy: L) -> Self {
         let options =

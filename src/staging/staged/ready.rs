@@ -73,7 +73,7 @@ impl Staged {
     }
 }
 
-/// Puts patches one behind the other, as many as there are. There is one such function for any room.
+/// Puts patches one behind the other, as many as there are. One function for any room.
 #[inline(never)]
 fn fill<'t, 's>(
     to: &'t mut [Patch<'s>],
