@@ -159,7 +159,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         let lane = work.lane;
         self.commit_and_give_back(work, operations, Keeps::All, |work| {
-            self.commit_held(work, operations, Ok(prepared), Durability::Durable)
+            self.commit_held(work, operations, (Ok(prepared), None), Durability::Durable)
         })?;
         // It is no transaction of a caller.
         self.lock_lane(self.lane(lane))?.stats.commits -= 1;
