@@ -597,9 +597,9 @@ mod tests {
         let kinds = [Kind::ByteDelta, Kind::Lcow, Kind::TwoLevel, Kind::Adaptive, Kind::Mixed];
         let until = Instant::now() + Duration::from_secs(600);
         for kind in kinds {
-            let doors = explore(("the front door", kind), (24, 1), until);
+            let doors = explore(("the front door", kind), (12, 1), until);
             assert!(doors.wrong.is_none(), "{kind:?}: {}", doors.wrong.expect("some"));
-            assert!(doors.programs == 24 && doors.report.images > 1_000, "{kind:?}");
+            assert!(doors.programs == 12 && doors.report.images > 1_000, "{kind:?}");
         }
     }
 }
