@@ -194,6 +194,13 @@ pub struct Totals {
 }
 
 impl Stats {
+    /// Stops of transactions and commits, whatever they were for.
+    #[must_use]
+    pub const fn stops(&self) -> u64 {
+        let for_room = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
+        for_room + self.stops_in_commits + self.stops_for_home
+    }
+
     /// All lanes together.
     #[must_use]
     pub fn total(&self) -> LaneStats {
@@ -233,8 +240,7 @@ impl fmt::Display for Stats {
         if home.unreadable > 0 {
             write!(f, ", {} times one that cannot be read left out", home.unreadable)?;
         }
-        let stops = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
-        let stops = stops + self.stops_in_commits + self.stops_for_home;
+        let stops = self.stops();
         if stops > 0 {
             let (all, longest) = (self.stopped, self.longest_stop);
             write!(f, "\n{stops} stops for want of room or the disk took {all:?}, ")?;
