@@ -632,7 +632,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// What the journal has done so far, also after a failed fence, write or sync. The call locks
-    /// every lane for a moment, and every share of the index: do not call it in a loop. What a
+    /// every lane for a moment, and every share of the index: in a loop, call
+    /// [`totals`](Self::totals). What a
     /// checkpoint stores is counted at the end of each of its steps.
     ///
     /// # Errors

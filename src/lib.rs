@@ -122,7 +122,7 @@ pub use options::{Options, Plan};
 #[doc(inline)]
 pub use pmem_sys::{MapError, MapErrorKind, MapOptions, Region};
 pub use staging::hint::Hint;
-pub use stats::{CacheStats, GatherStats, LaneStats, Stats};
+pub use stats::{CacheStats, GatherStats, LaneStats, Stats, Totals};
 pub use transaction::Transaction;
 #[cfg(feature = "two-level")]
 #[doc(inline)]

@@ -7,18 +7,20 @@ use core::time::Duration;
 use journal_core::parts::{Found, FrameAt, Several};
 use journal_core::policy::{Kind, Policy};
 use journal_core::{
-    BlockDevice, BlockNumber, CommitError, Committed, Durability, Hook, Needs, Operation,
-    PmemShare, PmemSplit, Rule,
+    BlockDevice, BlockNumber, CommitError, Committed, DeviceOperation, Durability, Hook, Needs,
+    Operation, PmemShare, PmemSplit, Rule,
 };
 use pmem_sys::NativeKernels;
 
 use crate::engine::commit::Sees;
+use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::machine::{Machine, On};
 use crate::options::Options;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::Seated;
+use crate::stats::Totals;
 use crate::threads::block_locks::Age;
 use crate::trace;
 use crate::transaction::Transaction;
@@ -288,16 +290,49 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// Makes blocks zero, durably. It does so in transactions of at most 32 blocks: a crash leaves
     /// some of them done.
     ///
+    /// The zeroes are not logged. The blocks are discarded, and the disk makes them zero
+    /// ([`BlockDevice::write_zeroes`](crate::ports::BlockDevice::write_zeroes)). Where it refuses,
+    /// and for blocks that another thread writes in between, images of zeroes are logged after all,
+    /// and so for all blocks while a [snapshot](Self::snapshot) is open. A reader meanwhile may see
+    /// a block's zeroes, and then what it held, until this returns.
+    ///
     /// # Errors
-    /// Those of [`commit`](Self::commit). The blocks before the one that it is about are zero.
+    /// Those of [`commit`](Self::commit), and a sync that failed. The parts before the failure are
+    /// zero. The content of the part that failed is undefined, until it is written.
     pub fn write_zeroes(&self, first: BlockNumber, blocks: u64) -> Result<(), Error> {
         let zeroes = vec![0; self.shared().common.block_bytes()];
-        let zero = |block| Operation::write(BlockNumber(block), &zeroes);
         for part in parts(self.run(first, blocks)?) {
-            let operations: Vec<_> = part.map(zero).collect();
-            self.commit(&operations, Durability::Durable)?;
+            // 1. What the blocks hold is not needed any more, durably.
+            self.discard_run(part.clone())?;
+            // 2. With all of them in hand, the disk makes zero what nobody has written since, and
+            //    the rest is logged.
+            self.begin()?.run(
+                |transaction| {
+                    let mut all = part.clone().map(BlockNumber);
+                    all.try_for_each(|block| transaction.lock(block))?;
+                    let done = match transaction.forget_home(part.clone(), Becoming::Zero) {
+                        // The disk may have done a part, so that a block holds anything.
+                        Err(Error::Device(error)) if error.operation != DeviceOperation::Sync => {
+                            vec![]
+                        }
+                        done => done?,
+                    };
+                    let mut rest = part.clone().filter(|block| !done.contains(block));
+                    rest.try_for_each(|block| transaction.write(BlockNumber(block), &zeroes))
+                },
+                Transaction::commit,
+            )?;
         }
         Ok(())
+    }
+
+    /// Discards blocks, durably: they are not live any more.
+    fn discard_run(&self, blocks: Range<u64>) -> Result<(), Error> {
+        let discards = blocks.map(|block| Operation::Discard(BlockNumber(block)));
+        let discards: Vec<_> = discards.collect();
+        let is_durable = self.shared().keeps(Rule::TrimsDurable);
+        let durability = if is_durable { Durability::Durable } else { Durability::Deferred };
+        self.commit(&discards, durability).map(drop)
     }
 
     /// Discards blocks, and gives their space on the disk back
@@ -316,31 +351,51 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let mut trimmed = 0;
         for part in parts(self.run(first, blocks)?) {
             // 1. The blocks are not live any more, durably.
-            let discards = part.clone().map(|block| Operation::Discard(BlockNumber(block)));
-            let discards: Vec<_> = discards.collect();
-            let is_durable = self.shared().keeps(Rule::TrimsDurable);
-            self.commit(
-                &discards,
-                if is_durable { Durability::Durable } else { Durability::Deferred },
-            )?;
+            self.discard_run(part.clone())?;
             // 2. With all of them in hand, the disk forgets those that nobody has written since.
-            trimmed += self.begin()?.run(
+            let forgotten = self.begin()?.run(
                 |transaction| {
                     let mut all = part.clone().map(BlockNumber);
                     all.try_for_each(|block| transaction.lock(block))?;
-                    transaction.forget_home(part.clone())
+                    transaction.forget_home(part.clone(), Becoming::Undefined)
                 },
                 |transaction| {
                     transaction.abort();
                     Ok(())
                 },
             )?;
+            trimmed += forgotten.len() as u64;
         }
         Ok(trimmed)
     }
 }
 
 impl<L: Policy, M: Machine> Journal<L, M> {
+    /// What the journal has done so far, and how full it is: few numbers, for a loop that watches
+    /// it. The call copies some words of each lane under that lane's lock. Unlike
+    /// [`stats`](Self::stats) it locks no share of the index, so it is in no reader's way, and
+    /// allocates nothing.
+    ///
+    /// # Errors
+    /// `Failed`, after a panic inside.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        let shared = self.shared();
+        let mut totals = Totals::default();
+        for cell in &shared.lanes {
+            let state = shared.lock_lane(cell)?;
+            let (lane, stats) = (&state.lane, &state.stats);
+            totals.commits += stats.commits;
+            totals.fences += stats.fences;
+            totals.frames += stats.frames;
+            totals.bytes += stats.bytes;
+            totals.used_bytes += lane.capacity_bytes() - lane.free_bytes();
+            totals.capacity_bytes += lane.capacity_bytes();
+            totals.free_slots += lane.free_slots();
+            totals.free_log_blocks += lane.free_log_blocks();
+        }
+        Ok(totals)
+    }
+
     /// Blocks that the last checkpoint left out because they could not be read, in ascending order.
     /// Blocks that were written anew since are not among them. A read of each says why.
     ///
@@ -442,5 +497,49 @@ where
             return Err((error, Some(nvm), disk));
         }
         Self::open(nvm, disk.clone(), options).map_err(|error| (error, None, disk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::mpsc;
+
+    use journal_core::{BlockNumber, BlockSize};
+    use pmem_sys::Region;
+    use sim_disk::Mutator;
+
+    use crate::machine::tests::{TinyDisk, TinyMachine};
+    use crate::{FullBlock, Journal, Options};
+
+    /// Totals are what the stats add up to, and wait for no share of the index.
+    #[test]
+    fn totals_are_told_while_every_share_of_the_index_is_taken() {
+        let disk = TinyDisk::of(BlockSize::DEFAULT, 8);
+        let nvm = Region::anonymous(1 << 20).expect("memory");
+        let options = Options::new().policy(FullBlock).lanes(2).hook(Mutator::new());
+        let journal: Journal<FullBlock, TinyMachine> =
+            Journal::format(nvm, disk, &options).expect("a journal");
+        for number in 0..7 {
+            let image = [7; 4096];
+            journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("room");
+        }
+        let stats = journal.stats().expect("works");
+        let (told, waits) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let shares = &journal.shared().shares;
+            let taken: Vec<_> = shares.iter().map(|share| share.lock().expect("works")).collect();
+            assert!(taken.len() > 1);
+            let journal = &journal;
+            scope.spawn(move || told.send(journal.totals()));
+            let totals = waits.recv_timeout(Duration::from_secs(60));
+            let totals = totals.expect("no share is waited for").expect("works");
+            let total = stats.total();
+            assert_eq!((totals.commits, totals.frames), (7, 7));
+            assert_eq!((totals.fences, totals.bytes), (total.fences, total.bytes));
+            assert_eq!((totals.used_bytes, totals.free_slots), (total.used_bytes, 0));
+            assert!(totals.used_bytes > 7 * 4096 && totals.used_bytes < totals.capacity_bytes);
+            assert_eq!(totals.capacity_bytes, 2 * stats.lane_bytes);
+        });
     }
 }

@@ -169,7 +169,38 @@ pub struct Stats {
     pub cached: CacheStats,
 }
 
+/// The counts of all lanes together that a program watches: what
+/// [`Journal::totals`](crate::Journal::totals) tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Totals {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Fences that made those transactions durable.
+    pub fences: u64,
+    /// Blocks that they changed.
+    pub frames: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Bytes of the lanes that records take now.
+    pub used_bytes: u64,
+    /// Bytes that records can take.
+    pub capacity_bytes: u64,
+    /// Slots that hold nothing now.
+    pub free_slots: u32,
+    /// Blocks in the disk-side log that can be taken now.
+    pub free_log_blocks: u32,
+}
+
 impl Stats {
+    /// Stops of transactions and commits, whatever they were for.
+    #[must_use]
+    pub const fn stops(&self) -> u64 {
+        let for_room = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
+        for_room + self.stops_in_commits + self.stops_for_home
+    }
+
     /// All lanes together.
     #[must_use]
     pub fn total(&self) -> LaneStats {
@@ -209,8 +240,7 @@ impl fmt::Display for Stats {
         if home.unreadable > 0 {
             write!(f, ", {} times one that cannot be read left out", home.unreadable)?;
         }
-        let stops = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
-        let stops = stops + self.stops_in_commits + self.stops_for_home;
+        let stops = self.stops();
         if stops > 0 {
             let (all, longest) = (self.stopped, self.longest_stop);
             write!(f, "\n{stops} stops for want of room or the disk took {all:?}, ")?;

@@ -15,6 +15,7 @@ use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
 use crate::engine::reserve::Patching;
+use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
@@ -147,12 +148,14 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// The errors of [`read`](Self::read), and `OutOfBlock` when the bytes do not lie in the block.
     pub fn read_at(&mut self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
         self.shared.check_range(block, at, into.len())?;
-        self.lock(block)?;
+        if self.seat.staged.has(block) {
+            self.lock(block)?;
+        }
         if let Some(image) = self.seat.staged.image(block) {
             pmem_sys::copy_block(into, &image[at..][..into.len()]);
             return Ok(());
         }
-        if !self.shared.read_kept(block, at, into)? {
+        if !self.lock_and_read_kept(block, at, into)? {
             self.read_to_spare(block)?;
             let image = self.seat.staged.spare();
             pmem_sys::copy_block(into, &image[at..][..into.len()]);
@@ -223,6 +226,27 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             self.seat.staged.lend_old(block);
         }
         Ok(())
+    }
+
+    /// Locks a block, and reads bytes of what the cache keeps of it. Returns whether it keeps
+    /// anything.
+    fn lock_and_read_kept(
+        &mut self,
+        block: BlockNumber,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        if let Some(block) = self.blocked {
+            return Err(Error::Conflict { block });
+        }
+        let shared = self.shared;
+        let read = shared
+            .lock_block(&mut self.seat.work, self.age, block)
+            .and_then(|share| shared.read_kept_of(share, block, at, into));
+        if read.is_err() {
+            self.note_conflict(read.map(drop))?;
+        }
+        read
     }
 
     /// Reads what is committed of a block into the spare page; returns whether the block is live.
@@ -302,7 +326,16 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.await_room_to_begin(block)?;
         // What lies below a block that was not live is nothing to build on.
         let is_new = hint.is_some_and(|hint| hint.kind == Kind::Append);
-        let patching = self.lock_to_patch(block, (at, bytes.len()))?;
+        let shared = self.shared;
+        let bytes_max = shared.patch_bytes_max();
+        // Whether it needs no image, as far as that is known before the block is locked.
+        let may_be_alone = !is_new
+            && bytes.len() <= bytes_max
+            && !self.seat.staged.has(block)
+            && self.seat.staged.takes_patch(bytes)
+            && !shared.needs_image_to_bypass(&self.seat.work, &self.seat.staged);
+        let reserves = may_be_alone && !shared.compares_cached();
+        let (patching, is_reserved) = self.lock_to_patch(block, (at, bytes.len()), reserves)?;
         let update = Some(hint.unwrap_or(Hint::DATA));
         if self.seat.staged.has(block) {
             if self.seat.work.bypasses {
@@ -310,7 +343,6 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
                 let after = self.seat.staged.hint_after(block, hint);
                 self.take(block, Some(after))?;
             }
-            let bytes_max = self.shared.patch_bytes_max();
             if self.seat.staged.note_patch(block, hint, at, bytes, bytes_max) {
                 return Ok(());
             }
@@ -319,18 +351,17 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             self.seat.staged.patch(block, hint, Below::Nothing, at, bytes);
             return Ok(());
         }
-        let shared = self.shared;
         if !is_new && shared.compares_cached() && shared.has_kept(block, at, bytes) {
             return Ok(());
         }
-        let bytes_max = shared.patch_bytes_max();
-        let is_patchable = matches!(patching, Patching::Alone | Patching::OnKept)
-            && !is_new
-            && bytes.len() <= bytes_max
-            && self.seat.staged.takes_patch(bytes)
-            && !shared.needs_image_to_bypass(&self.seat.work, &self.seat.staged);
-        if is_patchable {
-            self.take(block, update)?;
+        if may_be_alone && matches!(patching, Patching::Alone | Patching::OnKept) {
+            if is_reserved {
+                let Seat { work, staged, .. } = &mut *self.seat;
+                let reserved = shared.reserve_one_more(work, staged, block, update);
+                self.note_conflict(reserved)?;
+            } else {
+                self.take(block, update)?;
+            }
             if self.seat.work.bypasses {
                 // What goes to the log is an image.
                 let read = self.read_to_spare(block);
@@ -376,17 +407,20 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         Ok(())
     }
 
-    /// Locks a block. Returns how a patch of it is to be logged.
+    /// Locks a block. Returns how a patch of it is to be logged, and whether room for its frame is
+    /// reserved already.
     #[inline]
     fn lock_to_patch(
         &mut self,
         block: BlockNumber,
         bytes: (usize, usize),
-    ) -> Result<Patching, Error> {
+        reserves: bool,
+    ) -> Result<(Patching, bool), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let locked = self.shared.lock_to_patch(&mut self.seat.work, self.age, block, bytes);
+        let work = &mut self.seat.work;
+        let locked = self.shared.lock_to_patch(work, self.age, block, bytes, reserves);
         if locked.is_err() {
             self.note_conflict(locked.map(drop))?;
         }
@@ -543,7 +577,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         let Seat { staged, work, .. } = seat;
         let committed =
             staged.ready(|operations| shared.commit_staged(work, operations, lent, durability))?;
-        if let (Some(committed), true) = (&committed, shared.caches && !shared.pins) {
+        let has_pages = staged.images() > 0 && shared.caches && !shared.pins;
+        if let (Some(committed), true) = (&committed, has_pages) {
             shared.keep_pages(staged, committed);
         }
         Ok(committed)
@@ -623,8 +658,12 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     /// Lets the device forget blocks that this transaction has, and that are not live.
-    pub(crate) fn forget_home(&mut self, blocks: core::ops::Range<u64>) -> Result<u64, Error> {
-        self.shared.forget_home(&mut self.seat, blocks)
+    pub(crate) fn forget_home(
+        &mut self,
+        blocks: core::ops::Range<u64>,
+        becoming: Becoming,
+    ) -> Result<Vec<u64>, Error> {
+        self.shared.forget_home(&mut self.seat, blocks, becoming)
     }
 
     /// Waits for this transaction's turn to reserve room, if others wait for room and it has none

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use journal_core::block_device::check_request;
+use journal_core::block_device::{check_request, check_run, write_zero_blocks};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation,
 };
@@ -36,6 +36,7 @@ const SLICES_MAX: usize = 1024;
 /// | `read` | `pread` |
 /// | `write`, `write_vectored` | one `pwrite` or `pwritev`, unless the system cuts it short |
 /// | `discard` | `fallocate` makes a hole, where that can be; a growing file becomes shorter |
+/// | `write_zeroes` | `fallocate` zeroes the range, where that can be; else `pwrite` |
 /// | `sync` | `fdatasync`: the disk's own cache is emptied as well |
 ///
 /// Errors carry the system's number ([`DeviceErrorKind::Io`]). After a failed `sync` the system may
@@ -90,8 +91,7 @@ impl FileDisk {
     /// # Errors
     /// `System`.
     pub fn file_len(&self) -> Result<u64, FileDiskError> {
-        let metadata = self.file.metadata().map_err(FileDiskError::at(Step::Inspect))?;
-        Ok(metadata.len())
+        self.file_len_now().map_err(FileDiskError::at(Step::Inspect))
     }
 
     /// Gives the file of a disk that [grows](crate::FileDiskOptions::growing) this length: cuts it,
@@ -106,6 +106,10 @@ impl FileDisk {
         }
         self.file.set_len(bytes).map_err(FileDiskError::at(Step::Allocate))?;
         self.syncs.run_beside(|| self.file.sync_all()).map_err(FileDiskError::at(Step::Sync))
+    }
+
+    fn file_len_now(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     fn check(
@@ -213,16 +217,13 @@ impl BlockDevice for FileDisk {
 
     fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
         let size = self.block_size.bytes() as u64;
-        let end = first.raw().checked_add(blocks).filter(|end| *end <= self.block_count);
-        let Some(end) = end else {
-            let (kind, of) = (DeviceErrorKind::OutOfRange, DeviceOperation::Write);
-            return Err(DeviceError::new(of, kind, first));
-        };
+        let end = check_run(DeviceOperation::Write, self.block_count, first, blocks)?;
         // No larger than the disk, whose length is a number of the system's.
         let (at, end) = (first.raw() * size, end * size);
         let discard = || {
-            if self.grows && end >= self.file.metadata()?.len() {
-                if at < self.file.metadata()?.len() {
+            let len = self.file_len_now()?;
+            if self.grows && end >= len {
+                if at < len {
                     self.file.set_len(at)?;
                 }
                 return Ok(());
@@ -238,6 +239,28 @@ impl BlockDevice for FileDisk {
             return Ok(());
         }
         discard().map_err(failed(DeviceOperation::Write, first))
+    }
+
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        let size = self.block_size.bytes() as u64;
+        let end = check_run(DeviceOperation::Write, self.block_count, first, blocks)?;
+        let (at, mut end) = (first.raw() * size, end * size);
+        if self.grows {
+            // What lies behind the end of the file is zero.
+            let len = self.file_len_now().map_err(failed(DeviceOperation::Write, first))?;
+            end = end.min(len.next_multiple_of(size));
+        }
+        if end <= at {
+            return Ok(());
+        }
+        let zeroes = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&*self.file, zeroes, at, end - at)) {
+            // What the file system cannot do is written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                write_zero_blocks(self, first, (end - at) / size)
+            }
+            done => done.map_err(|error| failed(DeviceOperation::Write, first)(error.into())),
+        }
     }
 
     fn sync(&mut self) -> Result<(), DeviceError> {

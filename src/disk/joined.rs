@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use journal_core::block_device::check_request;
+use journal_core::block_device::{check_request, check_run};
 use journal_core::{
     BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, DeviceOperation, Overwrite,
 };
@@ -146,6 +146,20 @@ impl<A: BlockDevice, B: BlockDevice> BlockDevice for Joined<A, B> {
         done.map_err(|error| self.renumbered(error))
     }
 
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        check_run(DeviceOperation::Write, self.block_count(), first, blocks)?;
+        let in_front = self.front_blocks.saturating_sub(first.raw()).min(blocks);
+        if in_front > 0 {
+            self.front.write_zeroes(first, in_front)?;
+        }
+        if in_front == blocks {
+            return Ok(());
+        }
+        let behind = (first.raw() + in_front).saturating_sub(self.front_blocks);
+        let done = self.behind.write_zeroes(BlockNumber(behind), blocks - in_front);
+        done.map_err(|error| self.renumbered(error))
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.front.sync()?;
         self.behind.sync().map_err(|error| self.renumbered(error))
@@ -251,6 +265,11 @@ mod tests {
         assert_eq!(firsts, [2, 3, 4, 1, 4]);
         disk.write_vectored(BlockNumber(3), &[some, some]).expect("is there");
         assert_eq!(disk.behind.bytes, [1; 128]);
+        disk.write_zeroes(BlockNumber(2), 2).expect("is there");
+        assert_eq!((disk.front.bytes[127], disk.front.bytes[128]), (3, 0));
+        assert_eq!((disk.behind.bytes[63], disk.behind.bytes[64]), (0, 1));
+        let past = disk.write_zeroes(BlockNumber(4), 2).expect_err("is not there");
+        assert_eq!((past.kind, past.block), (DeviceErrorKind::OutOfRange, BlockNumber(4)));
         let past = disk.write(BlockNumber(4), &blocks).expect_err("is not there");
         assert_eq!((past.kind, past.block), (DeviceErrorKind::OutOfRange, BlockNumber(4)));
     }

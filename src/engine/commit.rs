@@ -22,6 +22,7 @@
 //!   staged.
 //!
 //! A transaction is [staged](Shared::commit_staged), and has locked and reserved as it was made.
+//! Where it is one operation, it goes the short way as well: `commit_taken`.
 //! What was [gathered](crate::engine::gather) is committed in the same way, by the thread that
 //! needs it done.
 //!
@@ -45,7 +46,8 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Prepared, RUN_BLOCKS,
+    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Pieces, PiecesOf,
+    Prepared, RUN_BLOCKS,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -60,7 +62,7 @@ use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::staging::old_images::{OnLoans, OnOlds};
 use crate::staging::seat::Seat;
-use crate::staging::staged::Ready;
+use crate::staging::staged::ready::Ready;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
@@ -138,8 +140,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
+        if let Some(operation) = operations.alone() {
+            if let Some(result) = self.commit_taken(work, operation, keeps, durability) {
+                return result;
+            }
+        }
+        // Patches that the policy need not be asked about are looked at once.
+        let is_known = prepared.is_some() || work.bypasses || !operations.has_patches();
+        let pieces = if is_known { None } else { self.common.pieces(operations) };
+        let of_pieces = pieces.as_ref().and_then(|it| self.common.prepared(it, &work.names));
+        let of_pieces = of_pieces.filter(|prepared| prepared.bytes <= work.reserved_bytes);
+        let pieces = pieces.as_ref().filter(|_| of_pieces.is_some());
+        let prepared = of_pieces.map(Ok).or(prepared);
         let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
-        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        let commit =
+            |work: &mut Work| self.commit_held(work, operations, (prepared, pieces), durability);
         self.commit_and_give_back(work, operations, keeps, commit)
     }
 
@@ -157,7 +172,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare_held(work, operations);
-        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        let commit =
+            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
         self.commit_and_give_back(work, operations, keeps, commit)
     }
 
@@ -269,12 +285,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Option<Committed>, Error> {
         let bytes = prepared.map_or(0, |prepared| prepared.bytes);
         let last = operations.count().checked_sub(1);
-        let last = last.map_or(BlockNumber(0), |at| operations.with(at, Operation::block));
+        let last = last.map_or(BlockNumber(0), |at| operations.block(at));
         if let Err(error) = self.reserve_bytes(work, bytes, last) {
             self.abort(work, operations);
             return Err(error);
         }
-        let commit = |work: &mut Work| self.commit_held(work, operations, prepared, durability);
+        let commit =
+            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
         self.commit_and_give_back(work, operations, Keeps::All, commit)
     }
 
@@ -424,12 +441,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Stores the record of a prepared transaction, and makes it durable if that is asked for.
-    /// Its blocks are locked, and what the record takes is reserved.
+    /// Its blocks are locked, and what the record takes is reserved. Where it consists of pieces,
+    /// the caller may have them at hand.
     pub(super) fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
-        prepared: Result<Prepared, CommitError>,
+        (prepared, pieces): (Result<Prepared, CommitError>, Option<&Pieces<'_>>),
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         self.check_not_failed()?;
@@ -453,16 +471,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if prepared.is_ahead() {
             self.write_ahead(work, operations, &prepared)?;
         }
-        // Before the lane is taken, since a locked instruction waits for all that streams (C4).
-        self.unreserve_bytes_beyond(work, prepared.bytes);
         let cell = self.lane(work.lane);
         let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
+        self.keep_in_hand(&state, work, prepared.bytes);
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let committed = self.recording(state, to, |state, open| {
-            self.store_record(state, open, work, operations, &prepared)
+            self.store_record((state, open), work, operations, &prepared, pieces)
         })?;
         Ok(Some(committed))
     }
@@ -474,6 +491,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let more = work.reserved_bytes - kept;
             self.lane(work.lane).unreserved.give(more);
             work.reserved_bytes = kept;
+        }
+    }
+
+    /// Gives back what is reserved beyond `needed` bytes, unless the lane's holder had better keep
+    /// it in hand for the next transaction. Before anything streams (C4).
+    #[inline]
+    pub(super) fn keep_in_hand(&self, state: &LaneState<M>, work: &mut Work, needed: u64) {
+        let kept = state.in_hand + work.reserved_bytes.saturating_sub(needed);
+        if kept > self.in_hand_max() || self.is_room_awaited() {
+            self.unreserve_bytes_beyond(work, needed);
         }
     }
 
@@ -554,24 +581,31 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn store_record<O: Operations + ?Sized>(
         &self,
-        state: &mut LaneState<M>,
-        open: &mut OpenRecord,
+        (state, open): (&mut LaneState<M>, &mut OpenRecord),
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
+        pieces: Option<&Pieces<'_>>,
     ) -> usize {
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
         let (lane, waits) = (work.lane, work.waits);
         let (names, mut scratch, answers) = work.for_preparing();
-        let content = Content { operations, names, prepared, ends: Ends::Record };
+        let ends = Ends::Record;
         // No reader sees the frames before the lane says that they may be read.
         let taken_in = (!all_placed).then_some(&mut placed);
         let mut versions =
             SharedVersions { waits, taken_in, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
-        let mut in_lane = InLane { lane, states: slots };
-        let taken = self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions);
+        let taken = if let Some(pieces) = pieces {
+            let content = PiecesOf { operations, pieces, names, ends };
+            self.common.store_pieces(lane, open, &content, scratch.front, &mut versions);
+            0
+        } else {
+            let content = Content { operations, names, prepared, ends };
+            let mut in_lane = InLane { lane, states: slots };
+            self.common.store(&mut in_lane, open, &content, &mut scratch, &mut versions)
+        };
         work.reserved_slots -= taken;
         self.unreserve_slots_and_log(work);
         debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");

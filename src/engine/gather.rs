@@ -345,7 +345,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Notes again what a transaction overwrites: what was gathered has been committed since.
     pub(crate) fn note_overwritten<O: Operations + ?Sized>(&self, work: &mut Work, operations: &O) {
         for at in 0..operations.count() {
-            let block = operations.with(at, Operation::block);
+            let block = operations.block(at);
             let Ok(share) = self.lock_share(block) else { return };
             work.note_how(&share);
             self.note_overwritten_by(work, &share, block);

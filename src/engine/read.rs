@@ -15,6 +15,8 @@ use journal_core::{
     BlockDevice, BlockNumber, Committed, JournalError, Kernels as _, Operation, Rule,
 };
 
+use pmem_sys::StoreLockGuard;
+
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -214,11 +216,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         self.check_not_failed()?;
+        if !self.caches {
+            return Ok(false);
+        }
+        let share = self.lock_share(block)?;
+        self.prefetch_entry(&share, block);
+        self.read_kept_of(share, block, at, into)
+    }
+
+    /// Reads like [`read_kept`](Self::read_kept), with the block's share in hand.
+    #[inline]
+    pub(crate) fn read_kept_of(
+        &self,
+        mut share: StoreLockGuard<'_, Share>,
+        block: BlockNumber,
+        at: usize,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        self.check_not_failed()?;
         if !self.caches || self.gathering.has_any() {
             return Ok(false);
         }
-        let mut share = self.lock_share(block)?;
-        self.prefetch_entry(&share, block);
         let newest = self.newest_readable(&share, block);
         let is_there = self.look_up(&mut share, block, newest, at, into);
         if is_there {
@@ -432,25 +450,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) {
         let keeps_images = self.keeps_images();
         for at in 0..operations.count() {
-            let Operation::Update(update) = operations.operation(at) else { continue };
-            let image = match update.change {
-                Change::Patches(_) => None,
-                Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
-                Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
-                _ => continue,
-            };
-            let Ok(mut share) = self.lock_share(update.block) else { return };
-            if let Some(image) = image {
-                if share.is_newest_of(update.block, committed) {
-                    share.keep(update.block, image);
-                }
-            } else if let Some(cache) = &mut share.cache {
-                let patches = update.change.pieces();
-                let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
-                    self.common.kernels.crc64_of_patched(check, old, new, behind)
+            operations.with(at, |operation| {
+                let Operation::Update(update) = operation else { return };
+                let image = match update.change {
+                    Change::Patches(_) => None,
+                    Change::Ranges { image, .. } if keeps == Keeps::All => Some(image),
+                    Change::Image(image) if keeps == Keeps::All && keeps_images => Some(image),
+                    _ => return,
                 };
-                cache.patch(update.block, committed.stamp, patches, moved_on);
-            }
+                let Ok(mut share) = self.lock_share(update.block) else { return };
+                if let Some(image) = image {
+                    if share.is_newest_of(update.block, committed) {
+                        share.keep(update.block, image);
+                    }
+                } else if let Some(cache) = &mut share.cache {
+                    let patches = update.change.pieces();
+                    let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
+                        self.common.kernels.crc64_of_patched(check, old, new, behind)
+                    };
+                    cache.patch(update.block, committed.stamp, patches, moved_on);
+                }
+            });
         }
     }
 

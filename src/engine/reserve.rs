@@ -155,6 +155,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Locks a block, of which a range is patched: where it begins, and its bytes. Returns how the
     /// patch is to be logged.
+    ///
+    /// Where the patch then needs no image, and the caller says so, room for the block's frame is
+    /// reserved as well, if there is some at once. Returns whether it is.
     #[inline]
     pub(crate) fn lock_to_patch(
         &self,
@@ -162,12 +165,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
         range: (usize, usize),
-    ) -> Result<Patching, Error> {
+        reserves: bool,
+    ) -> Result<(Patching, bool), Error> {
         let mut share = self.lock_block(work, age, block)?;
         let patching = self.patching(&mut share, work, block);
         // By now the entry's line has come, or will soon.
         self.prefetch_kept(&share, block, [range]);
-        Ok(patching)
+        let is_reserved = reserves
+            && matches!(patching, Patching::Alone | Patching::OnKept)
+            && self.common.geometry.lane_slots_and_log() == 0
+            && share.has_room()
+            && !self.wants_step(&share);
+        if is_reserved {
+            work.note_how(&share);
+            self.reserve_frame(&mut share, work, block);
+        }
+        Ok((patching, is_reserved))
     }
 
     /// How a patch of a locked block is to be logged.
@@ -430,6 +443,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         update: Option<Hint>,
     ) -> Result<(), Error> {
         self.take_block(work, age, others, block)?;
+        self.reserve_one_more(work, others, block, update)
+    }
+
+    /// Reserves the bytes of a block beside others, where room for its frame is reserved.
+    #[inline]
+    pub(crate) fn reserve_one_more(
+        &self,
+        work: &mut Work,
+        others: &(impl Operations + ?Sized),
+        block: BlockNumber,
+        update: Option<Hint>,
+    ) -> Result<(), Error> {
         let needed = self.record_bytes_max(others.count() + 1);
         let more = needed.saturating_sub(work.reserved_bytes);
         let kept = self.kept_to_bypass();
@@ -527,7 +552,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         let all = others;
-        let others = (0..others.count()).map(|at| others.with(at, Operation::block));
+        let others = (0..others.count()).map(|at| others.block(at));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
         if beside >= self.lock_share(block)?.index.capacity() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
@@ -586,7 +611,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Like [`try_reserve`](Self::try_reserve), where `kept` bytes have to be left.
     #[inline]
     pub(crate) fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
-        let is_there = self.take_bytes(work.lane, more, kept);
+        let is_there = (kept == 0 && self.take_from_hand(work.lane, more))
+            || self.take_bytes(work.lane, more, kept);
         work.reserved_bytes += if is_there { more } else { 0 };
         is_there
     }

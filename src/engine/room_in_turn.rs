@@ -30,10 +30,10 @@
 
 use core::time::Duration;
 
+use journal_core::BlockNumber;
 use journal_core::parts::{Operations, share_of};
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, Operation};
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -191,7 +191,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Error {
         let mut frames = Vec::new();
         if let Some(others) = others {
-            let others = (0..others.count()).map(|at| others.with(at, Operation::block));
+            let others = (0..others.count()).map(|at| others.block(at));
             for each in others.chain(core::iter::once(block)) {
                 match frames.iter_mut().find(|(known, _)| self.share_together(*known, each)) {
                     Some((_, count)) => *count += 1,

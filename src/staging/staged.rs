@@ -5,6 +5,7 @@
 //! ([`Policy::logs_patches`](journal_core::policy::Policy::logs_patches)). Then no content of the
 //! block is read or copied.
 
+pub(crate) mod ready;
 mod retain;
 
 use core::convert::Infallible;
@@ -434,39 +435,6 @@ impl Staged {
         update.old = self.olds.get(staged.block);
         Operation::Update(update)
     }
-
-    /// Calls with the operations as they are to be logged, patches and all.
-    #[inline]
-    pub(crate) fn ready<R>(&mut self, call: impl FnOnce(&Ready<'_>) -> R) -> R {
-        let mut count = 0;
-        if !self.patches.is_empty() {
-            for staged in &mut self.blocks {
-                if let Content::Patched(patches) = &mut staged.content {
-                    patches.start = count;
-                    count += patches.count;
-                }
-            }
-        }
-        let staged = &*self;
-        let each = || {
-            let patches = staged.blocks.iter().filter_map(|one| match &one.content {
-                Content::Patched(patches) => Some(patches),
-                Content::Nothing | Content::Image(_) => None,
-            });
-            let patches = patches.flat_map(|patches| staged.patches.each(patches));
-            patches.map(|(at, bytes)| Patch { at: at as u32, bytes })
-        };
-        let (mut few, many);
-        let patches = if count as usize <= FEW_PATCHES {
-            few = [Patch { at: 0, bytes: &[] }; FEW_PATCHES];
-            few.iter_mut().zip(each()).for_each(|(to, patch)| *to = patch);
-            &few[..count as usize]
-        } else {
-            many = each().collect::<Vec<_>>();
-            &many[..]
-        };
-        call(&Ready { staged, patches })
-    }
 }
 
 fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
@@ -474,46 +442,6 @@ fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
         copy_block(into, committed);
         Ok::<_, Infallible>(true)
     });
-}
-
-/// A transaction of no more patches than this commits without an allocation for them.
-const FEW_PATCHES: usize = 16;
-
-/// A transaction's operations, as they are to be logged.
-pub(crate) struct Ready<'s> {
-    staged: &'s Staged,
-    /// The patches of all blocks, in the order of the operations.
-    patches: &'s [Patch<'s>],
-}
-
-impl Operations for Ready<'_> {
-    #[inline]
-    fn count(&self) -> usize {
-        self.staged.count()
-    }
-
-    #[inline]
-    fn operation(&self, at: usize) -> Operation<'_> {
-        let patches = match &self.staged.blocks[at].content {
-            Content::Patched(patches) => &self.patches[patches.range()],
-            Content::Nothing | Content::Image(_) => &[],
-        };
-        self.staged.operation_with(at, patches)
-    }
-
-    #[inline]
-    fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {
-        let staged = &self.staged.blocks[at];
-        let image = staged.content.image().filter(|_| !staged.is_lent)?;
-        let is_alone = matches!(self.staged.touched[image as usize], Touched::Whole)
-            && self.staged.olds.get(staged.block).is_none();
-        is_alone.then(|| (staged.block, self.staged.image_at(image)))
-    }
-
-    #[inline]
-    fn has_lent_old(&self, at: usize) -> bool {
-        self.staged.blocks[at].is_lent
-    }
 }
 
 /// The operations without the bytes of patches: enough for all that comes before they are logged.
@@ -526,6 +454,11 @@ impl Operations for Staged {
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
         self.operation_with(at, &[])
+    }
+
+    #[inline]
+    fn block(&self, at: usize) -> BlockNumber {
+        self.blocks[at].block
     }
 }
 

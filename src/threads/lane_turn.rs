@@ -54,6 +54,13 @@ impl<T> Turn<T> {
         locked
     }
 
+    /// Takes the lane for a moment, if this thread is favoured there and has it not yet. No other
+    /// thread leaves a record to it, since it is not seen waiting.
+    #[inline]
+    pub(crate) fn take_by_favour(&self) -> Option<StoreLockGuard<'_, T>> {
+        self.state.try_lock_by_favour()
+    }
+
     /// Takes the lane for anything else.
     #[inline]
     pub(crate) fn take(&self) -> Result<StoreLockGuard<'_, T>, Poisoned> {

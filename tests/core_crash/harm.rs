@@ -8,7 +8,7 @@ use sim_disk::{Mutant, Mutation, Mutator};
 
 use lab::core_crash::program::{Kind, Program};
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     Kind::FullBlock,
     Kind::Words,
     Kind::ObjectLog,
@@ -18,6 +18,7 @@ const KINDS: [Kind; 10] = [
     Kind::CompressedDelta,
     Kind::TwoLevel,
     Kind::Adaptive,
+    Kind::AdaptiveSlots,
     Kind::Mixed,
 ];
 

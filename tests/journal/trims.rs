@@ -1,10 +1,13 @@
 //! What a trim tells the disk of, and what it leaves alone.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex};
 
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, NoHook};
+use journal_core::{
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
+    DeviceOperation, NoHook,
+};
 use lab::erased::{DynDisk, DynJournal, any_options};
 use nvm_journal::policy::Policy;
 use nvm_journal::{
@@ -18,6 +21,7 @@ use crate::use_it::{BLOCK, Files, any_memory, block};
 enum Event {
     Write(u64),
     Discard(u64, u64),
+    Zeroes(u64, u64),
 }
 
 /// A disk that tells what it did. A write of one block may be slow: it waits for a discard, or for
@@ -27,6 +31,8 @@ struct Told {
     disk: FileDisk,
     events: Arc<(Mutex<Vec<Event>>, Condvar)>,
     slow: Arc<AtomicU64>,
+    /// Whether zeroes are refused, when a part of them is there.
+    refuses: Arc<AtomicBool>,
 }
 
 impl Told {
@@ -34,12 +40,18 @@ impl Told {
         let _none = std::fs::remove_file(&files.0);
         let options = FileDiskOptions::new().growing(1000);
         let disk = options.create(&files.0, BlockSize::DEFAULT, 0).expect("a file");
-        Self { disk, events: Arc::default(), slow: Arc::new(AtomicU64::new(u64::MAX)) }
+        let slow = Arc::new(AtomicU64::new(u64::MAX));
+        Self { disk, events: Arc::default(), slow, refuses: Arc::default() }
     }
 
     fn tell(&self, event: Event) {
         self.events.0.lock().expect("no panic").push(event);
         self.events.1.notify_all();
+    }
+
+    fn zeroes(&self) -> Vec<Event> {
+        let events = self.events.0.lock().expect("no panic");
+        events.iter().copied().filter(|event| matches!(event, Event::Zeroes(..))).collect()
     }
 
     fn discards(&self) -> Vec<Event> {
@@ -98,6 +110,17 @@ impl BlockDevice for Told {
         Ok(())
     }
 
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        if self.refuses.load(Ordering::SeqCst) {
+            self.disk.write(first, &[0xEE; BLOCK])?;
+            let kind = DeviceErrorKind::Io { os: Some(28) };
+            return Err(DeviceError::new(DeviceOperation::Write, kind, first));
+        }
+        self.disk.write_zeroes(first, blocks)?;
+        self.tell(Event::Zeroes(first.raw(), blocks));
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.disk.sync()
     }
@@ -133,6 +156,82 @@ fn a_trim_tells_the_disk_of_runs_and_the_file_has_holes() {
     assert_eq!(refused, Err(Error::OutOfDevice { block: block(1000) }));
     assert_eq!(journal.trim(block(1000), 0), Ok(0));
     assert!(matches!(journal.write_zeroes(block(1), u64::MAX), Err(Error::OutOfDevice { .. })));
+}
+
+/// Zeroes are the disk's work: 16 KiB of persistent memory would not hold the images.
+#[test]
+fn zeroes_are_passed_on_and_not_logged() {
+    let files = Files::new("zeroes-passed-on");
+    let disk = Told::new(&files);
+    let journal = disk.journal(FullBlock);
+    let is_zero = |number: u64| {
+        let mut found = [1; BLOCK];
+        journal.read(block(number), &mut found).expect("reads");
+        found == [0; BLOCK]
+    };
+    for number in 0..100 {
+        journal.transact(|tx| tx.write(block(number), &[7; BLOCK])).expect("commits");
+    }
+    journal.checkpoint().expect("all goes home");
+    let bytes = |journal: &DynJournal| journal.stats().expect("works").total().bytes;
+    let before = bytes(&journal);
+    journal.write_zeroes(block(10), 70).expect("room");
+    assert_eq!(disk.zeroes(), [Event::Zeroes(10, 32), Event::Zeroes(42, 32), Event::Zeroes(74, 6)]);
+    let logged = bytes(&journal) - before;
+    assert!(logged < 16 << 10, "{logged} bytes");
+    assert_eq!((9..81).filter(|number| is_zero(*number)).count(), 70);
+    assert_eq!((disk.home(10), disk.home(79)), (vec![0; BLOCK], vec![0; BLOCK]));
+    journal.checkpoint().expect("the discards go");
+    assert_eq!((9..81).filter(|number| is_zero(*number)).count(), 70);
+    // 1. Where the disk refuses, the journal has the zeroes, whatever the disk holds.
+    disk.refuses.store(true, Ordering::SeqCst);
+    journal.write_zeroes(block(0), 2).expect("is logged");
+    assert_eq!(disk.home(0), [0xEE; BLOCK]);
+    assert!(is_zero(0) && is_zero(1) && !is_zero(2));
+    journal.checkpoint().expect("goes home");
+    assert_eq!((disk.home(0), disk.home(1)), (vec![0; BLOCK], vec![0; BLOCK]));
+    disk.refuses.store(false, Ordering::SeqCst);
+    // 2. A snapshot sees what was.
+    let snapshot = journal.snapshot().expect("begins");
+    journal.write_zeroes(block(5), 1).expect("is logged");
+    assert_eq!((disk.zeroes().len(), is_zero(5)), (3, true));
+    let mut found = [0; BLOCK];
+    snapshot.read(block(5), &mut found).expect("reads");
+    assert_eq!(found, [7; BLOCK]);
+}
+
+/// Threads write zeroes, and images of one byte, to the same blocks, beside checkpoints. A block is
+/// never a mixture.
+#[test]
+fn zeroes_and_writers_leave_whole_blocks() {
+    let files = Files::new("zeroes-threads");
+    let disk = Told::new(&files);
+    let journal = &disk.journal(FullBlock);
+    std::thread::scope(|scope| {
+        for byte in 1..3 {
+            scope.spawn(move || {
+                for round in 0..200 {
+                    let to = block(round % 4);
+                    journal.transact(|tx| tx.write(to, &[byte; BLOCK])).expect("commits");
+                    let mut found = [9; BLOCK];
+                    journal.read(to, &mut found).expect("reads");
+                    assert_eq!(found, [found[0]; BLOCK]);
+                    assert!(found[0] < 3, "{}", found[0]);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..100 {
+                journal.write_zeroes(block(0), 4).expect("room");
+            }
+        });
+        scope.spawn(|| (0..30).for_each(|_| assert!(journal.checkpoint().is_ok())));
+    });
+    journal.write_zeroes(block(0), 4).expect("room");
+    journal.checkpoint().expect("goes home");
+    for number in 0..4 {
+        assert_eq!(disk.home(number), [0; BLOCK]);
+    }
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn rot<const UNIT: u64>(image: &mut Image, history: &[Mark]) {
 }
 
 /// The sites of spills are in `spilled.rs`. What was read from the disk is stored for readers
-/// alone: no crash can leave it too early or too late.
+/// alone, so no crash shows it: programs of `lab::crash_lab::door` read what a mutant leaves there.
 fn is_elsewhere(site: &Site) -> bool {
     site.name.starts_with("slot.spilled") || site.name == "slot.clean"
 }

@@ -62,7 +62,8 @@ pub struct Ready<L> {
 }
 
 impl<L: Policy + Clone + Send + Sync + 'static> Ready<L> {
-    /// Every block was written once, so that nothing is done for the first time.
+    /// Every block was written once, one in steps, and one was read since. So nothing is done
+    /// for the first time, and what is read is kept.
     fn new(policy: L) -> Self {
         let options =
             Options::new().policy(policy).lanes(1).lane_log_blocks(0).cache_bytes(1 << 20);
@@ -71,6 +72,9 @@ impl<L: Policy + Clone + Send + Sync + 'static> Ready<L> {
         let image: Vec<u8> = (0..BLOCK).map(|at| (at * 7) as u8).collect();
         let mut ready = Self { journal, image };
         (0..BLOCKS).for_each(|block| ready.commit(block));
+        let mut content = [0; BLOCK];
+        ready.journal.transact(|tx| tx.write(BlockNumber(8), &ready.image)).expect("commits");
+        ready.journal.read(BlockNumber(7), &mut content).expect("reads");
         ready.image[1000..1000 + OBJECT_BYTES].iter_mut().for_each(|byte| *byte = !*byte);
         ready
     }

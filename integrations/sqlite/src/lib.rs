@@ -28,10 +28,10 @@
 //! # }
 //! ```
 //!
-//! A URI says the same without [`mount`]: `file:main.db?vfs=nvj&nvm=/mnt/pmem/main.nvj`, with
-//! `policy`, `nvm_bytes`, `block_size`, `background` and `direct_io` (0 or 1) as further
-//! parameters. The first connection mounts the database then, and the last one that closes ends the
-//! mount. With `shared=1` instead of `nvm` the database is not locked: see [`Mount::shared`].
+//! A URI says the same without [`mount`]: `file:main.db?vfs=nvj&nvm=/mnt/pmem/main.nvj`. The
+//! crate's README has all parameters. The first connection mounts the database then, and the last
+//! one that closes ends the mount. With `shared=1` instead of `nvm` the database is not locked: see
+//! [`Mount::shared`].
 //!
 //! Programs in other languages load the crate `extension` beside this one into their SQLite, and
 //! then open databases by such a URI.

@@ -146,8 +146,10 @@ impl Mount {
     /// what the VFS does, and saves nothing: each commit waits for the disk, and a crash while a
     /// transaction goes home leaves the file in pieces. Where the disk fails or is full then, the
     /// old pages go home again, and the transaction is refused. If the disk refuses these as well,
-    /// they are kept in memory and other programs are kept away: each call tries again, and answers
-    /// an error until there is room. A process that ends before leaves the file in pieces.
+    /// they are kept and other programs are kept away: each call tries again, and answers an error
+    /// until there is room. A process that ends before leaves the file in pieces. Old pages of more
+    /// than 8 MiB lie in a temporary file of the host. If that takes nothing, a change is refused
+    /// before it is made.
     /// The journal keeps nothing that it has read, whatever [`options`](Self::options) say of a
     /// cache.
     #[must_use]

@@ -2,7 +2,8 @@
 
 use core::cell::RefCell;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use journal_core::Overwrite;
 use pmem_sys::Step;
@@ -321,6 +322,45 @@ fn a_growing_disk_is_zero_behind_its_file_and_makes_it_longer() {
     assert_eq!(disk.file_len().expect("a length"), 4097);
     let past = disk.write(BlockNumber(BLOCKS), &[0; BLOCK]).expect_err("behind the disk");
     assert_eq!(past.kind, DeviceErrorKind::OutOfRange);
+}
+
+/// The file has the same length and the same space afterwards, on file systems that zero a range
+/// and on those that do not.
+#[test]
+fn zeroes_leave_what_is_beside_them_and_the_space() {
+    let memory = Path::new("/dev/shm/nvm-journal-zeroes");
+    let memory = Scratch(memory.with_extension(std::process::id().to_string()));
+    let is_there = memory.0.parent().is_some_and(Path::is_dir);
+    for scratch in [Scratch::new("zeroes")].iter().chain(is_there.then_some(&memory)) {
+        for grows in [false, true] {
+            drop(fs::remove_file(&scratch.0));
+            fs::write(&scratch.0, vec![7; 40 * BLOCK + 100]).expect("a file");
+            let mut options = FileDiskOptions::new();
+            if grows {
+                options = options.growing(100);
+            }
+            let mut disk = options.open(&scratch.0, BlockSize::DEFAULT).expect("a disk");
+            let before = fs::metadata(&scratch.0).expect("a file");
+            disk.write_zeroes(BlockNumber(2), 30).expect("can be");
+            disk.write_zeroes(BlockNumber(9), 0).expect("can be");
+            if grows {
+                disk.write_zeroes(BlockNumber(39), 50).expect("can be");
+                disk.write_zeroes(BlockNumber(70), 3).expect("is zero");
+            }
+            disk.sync().expect("a sync");
+            let past = disk.write_zeroes(BlockNumber(disk.block_count() - 1), 2);
+            assert_eq!(past.expect_err("behind the disk").kind, DeviceErrorKind::OutOfRange);
+            let after = fs::metadata(&scratch.0).expect("a file");
+            assert_eq!(after.len().div_ceil(4096), before.len().div_ceil(4096), "{grows}");
+            assert_eq!(after.blocks(), before.blocks(), "{grows}");
+            let bytes = fs::read(&scratch.0).expect("a file");
+            let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+            let zero = |(at, block): (usize, &[u8])| is_zero(block).then_some(at);
+            let zeroes: Vec<_> = bytes.chunks(BLOCK).enumerate().filter_map(zero).collect();
+            let expected = if grows { (2..32).chain(39..41) } else { (2..32).chain(0..0) };
+            assert_eq!(zeroes, expected.collect::<Vec<_>>(), "{}", scratch.0.display());
+        }
+    }
 }
 
 #[test]

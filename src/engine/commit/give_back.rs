@@ -1,8 +1,8 @@
 //! Giving back what a transaction has reserved and locked, at its end.
 
+use journal_core::BlockNumber;
 use journal_core::parts::{InLane, Operations};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, Operation};
 
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -70,7 +70,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // The operations and `placed` ascend.
         let mut placed = placed.iter().peekable();
         for at in 0..operations.count() {
-            let block = operations.with(at, Operation::block);
+            let block = operations.block(at);
             if placed.next_if_eq(&&block).is_none() {
                 if let Ok(mut share) = self.lock_share(block) {
                     share.reserved -= 1;

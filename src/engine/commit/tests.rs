@@ -41,8 +41,9 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     }
     let committed = staged.ready(|operations| {
         let prepared = shared.prepare_and_reserve(work, operations, Goes::ByPolicy);
-        let commit =
-            |work: &mut Work| shared.commit_held(work, operations, prepared, Durability::Durable);
+        let commit = |work: &mut Work| {
+            shared.commit_held(work, operations, (prepared, None), Durability::Durable)
+        };
         shared.commit_and_give_back(work, operations, Keeps::Patches, commit)
     });
     let committed = committed.expect("commits").expect("one is logged");
@@ -90,6 +91,42 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
         assert_eq!((content, misses()), ([byte; BLOCK], before));
         seat.staged.clear();
     }
+}
+
+/// What a transaction of one operation has reserved is used, given back, or in the lane's hand.
+#[test]
+fn a_transaction_of_one_operation_leaves_nothing_reserved() {
+    let nvm = Region::anonymous(1 << 20).expect("there is memory");
+    let options = options(Mutator::new()).policy(object_log::ObjectLog::new().into()).lanes(1);
+    let options = options.lane_log_blocks(0);
+    let journal: TinyJournal = Journal::format(nvm, TinyDisk::new(64), &options).expect("formats");
+    let shared = journal.shared();
+    let cell = shared.lane(LaneNumber(0));
+    let most = 2 * shared.in_hand_max() + shared.record_bytes_max(1);
+    let mut was_in_hand = false;
+    for turn in 0..200 {
+        let block = BlockNumber(turn % 8);
+        let mut tx = journal.begin().expect("begins");
+        match turn % 5 {
+            0 => tx.write(block, &[turn as u8; BLOCK]),
+            1 => tx.write_at(block, 8, &[1; 8]),
+            2 => tx.write_at(block, 8, &[2; 8]).and_then(|()| tx.write_at(block, 32, &[3; 8])),
+            3 => tx.write_at(block, 0, &[]),
+            _ => tx.discard(block),
+        }
+        .expect("fits");
+        let committed = if turn % 2 == 0 { tx.commit() } else { tx.commit_deferred() };
+        committed.expect("commits");
+        for share in &shared.shares {
+            assert_eq!(share.lock().expect("nobody panics").reserved, 0, "turn {turn}");
+        }
+        let state = shared.lock_lane(cell).expect("nobody panics");
+        assert_eq!(state.lane.free_bytes(), cell.unreserved.left() + state.in_hand, "turn {turn}");
+        assert!(state.in_hand <= most, "turn {turn}: {}", state.in_hand);
+        was_in_hand |= state.in_hand > 0;
+    }
+    // Where the system has far fences, the thread is favoured by now.
+    assert!(was_in_hand || pmem_sys::FarFence::register().is_none());
 }
 
 /// BY1 says that a transaction whose data goes to the log fits into what it has reserved. Where it

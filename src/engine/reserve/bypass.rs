@@ -107,7 +107,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> bool {
         let mut all = Bypassing::default();
         for at in 0..others.count() {
-            if others.with(at, Operation::block) != block {
+            if others.block(at) != block {
                 others.with(at, |operation| all.add(operation));
             }
         }

@@ -5,7 +5,7 @@ mod in_steps;
 pub(crate) mod move_to_log;
 mod notes;
 mod relog;
-mod trim;
+pub(crate) mod trim;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -16,7 +16,7 @@ use journal_core::parts::{Goes, Movable, pick_to_move};
 use journal_core::policy::Policy;
 use journal_core::slot::NamedSlot;
 use journal_core::units::{LaneNumber, Stamp};
-use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation};
+use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation, Rule};
 
 use crate::engine::read::Keeps;
 use crate::error::Error;
@@ -122,7 +122,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         drop(share);
         // What is gathered has to be committed first, and it is newer.
-        if self.gathering.has_any() && self.gathering.has(block) {
+        let is_gathered = || self.gathering.has_any() && self.gathering.has(block);
+        if self.keeps(Rule::CommittedIsMoved) && is_gathered() {
             return Ok(None);
         }
         let newest = match self.read(seat.for_reading(), block, image) {
@@ -159,7 +160,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         let lane = work.lane;
         self.commit_and_give_back(work, operations, Keeps::All, |work| {
-            self.commit_held(work, operations, Ok(prepared), Durability::Durable)
+            self.commit_held(work, operations, (Ok(prepared), None), Durability::Durable)
         })?;
         // It is no transaction of a caller.
         self.lock_lane(self.lane(lane))?.stats.commits -= 1;

@@ -1,4 +1,4 @@
-//! Trims: the device forgets blocks that are not live.
+//! Trims: the device forgets blocks that are not live. Zeroes: it makes such blocks zero.
 //!
 //! TR1. The device forgets a block only while its newest frame is a durable discard, and the trim
 //!      has the block. Nobody writes it then, and no read builds on what the disk holds.
@@ -19,14 +19,24 @@ use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::staging::seat::Seat;
 
+/// What blocks hold on the device when the journal has forgotten them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Becoming {
+    /// What they held, or zeroes.
+    Undefined,
+    /// Zeroes.
+    Zero,
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Lets the device forget those of some blocks that are not live, and returns how many these
-    /// are. The caller's transaction has all of the blocks, which ascend.
+    /// Lets the device forget those of some blocks that are not live, or makes them zero there, and
+    /// returns which these are. The caller's transaction has all of the blocks, which ascend.
     pub(crate) fn forget_home(
         &self,
         seat: &mut Seat<M::Disk>,
         blocks: core::ops::Range<u64>,
-    ) -> Result<u64, Error> {
+        becoming: Becoming,
+    ) -> Result<Vec<u64>, Error> {
         self.watched(|| {
             // 1. No batch is on its way home.
             let home = self.lock_home()?;
@@ -42,7 +52,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let mut discarded = Ok(());
             for run in free.chunk_by(|block, next| block + 1 == *next) {
                 let [first, ..] = run else { continue };
-                discarded = device.discard(BlockNumber(*first), run.len() as u64);
+                let (first, blocks) = (BlockNumber(*first), run.len() as u64);
+                discarded = match becoming {
+                    Becoming::Undefined => device.discard(first, blocks),
+                    Becoming::Zero => device.write_zeroes(first, blocks),
+                };
                 if discarded.is_err() {
                     break;
                 }
@@ -52,7 +66,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             drop(home);
             synced.inspect_err(|error| self.fail_of(*error))?;
             discarded.map_err(Error::Device)?;
-            Ok(free.len() as u64)
+            Ok(free)
         })
     }
 
@@ -77,6 +91,7 @@ mod tests {
     use pmem_sys::Region;
     use sim_disk::Mutator;
 
+    use super::Becoming;
     use crate::machine::tests::{TinyDisk, TinyMachine};
     use crate::{AnyPolicy, FullBlock, Journal, Options, Transaction};
 
@@ -95,7 +110,7 @@ mod tests {
         let forget = || {
             let mut transaction = journal.begin().expect("begins");
             transaction.lock(BlockNumber(3)).expect("is free");
-            transaction.forget_home(3..4).expect("a disk that works")
+            transaction.forget_home(3..4, Becoming::Undefined).expect("a disk that works").len()
         };
         write(7).expect("commits");
         assert_eq!(forget(), 0, "it has a frame");

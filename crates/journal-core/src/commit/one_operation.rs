@@ -9,7 +9,7 @@
 use crate::commit::operation::Operation;
 use crate::common::Common;
 use crate::format::front::{Extent, extent};
-use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES, Name};
+use crate::format::record::{FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name};
 use crate::index::frame::FrameAt;
 use crate::index::{Index, IndexMemory, Lead};
 use crate::order::ordered::Hook;
@@ -17,7 +17,7 @@ use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
 use crate::ports::stitched::Piece;
-use crate::space::lane::{Goes, Lane, OpenRecord};
+use crate::space::lane::{Goes, Lane, Names, OpenRecord};
 use crate::space::part::{FrameIn, LentPayload, Lists, put_words};
 use crate::units::{BlockNumber, LaneNumber, Stamp};
 
@@ -109,6 +109,12 @@ impl Sole<'_> {
         newest.map_or(Stamp(0), |newest| newest.stamp)
     }
 
+    /// Names the record of another lane that it overwrites, where that is known already.
+    #[inline(always)]
+    pub fn name(&mut self, known: &Names) {
+        self.named = known.each().next();
+    }
+
     pub(crate) const fn names(&self) -> usize {
         if self.named.is_some() { 1 } else { 0 }
     }
@@ -187,6 +193,23 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     #[must_use]
     pub fn sole_bytes_max(&self, sole: &Sole<'_>) -> u64 {
         self.sole_extent(sole, usize::from(self.geometry.lanes > 1)).total
+    }
+
+    /// Its frame, as storing its record next will return it.
+    #[inline]
+    #[must_use]
+    pub fn sole_frame<P: Pmem, H: Hook>(
+        &self,
+        sole: &Sole<'_>,
+        lane: &Lane<P, H>,
+        open: &OpenRecord,
+    ) -> FrameAt {
+        let names_end = HEADER_BYTES.saturating_add(sole.names().saturating_mul(NAME_BYTES));
+        let behind = match sole.frame.form {
+            Form::Image => self.sole_extent(sole, sole.names()).front,
+            _ => names_end.saturating_add(FRAME_BYTES),
+        };
+        lane.frame_at(open, sole.frame, open.position().saturating_add(behind as u64))
     }
 
     /// Stores its record, for which there is room, and returns its frame.

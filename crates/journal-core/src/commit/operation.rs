@@ -64,6 +64,12 @@ pub trait Operations {
         call(&self.operation(at))
     }
 
+    /// The block of one of them.
+    #[inline]
+    fn block(&self, at: usize) -> BlockNumber {
+        self.with(at, Operation::block)
+    }
+
     /// Its block and image, where it is a new image and nothing else is known.
     #[inline]
     fn image_alone(&self, at: usize) -> Option<(BlockNumber, &[u8])> {

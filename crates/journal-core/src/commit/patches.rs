@@ -202,7 +202,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let frame_count = pieces.count;
         let pieces = pieces.pieces.get(..frame_count).unwrap_or_default();
         let frame = |at, piece: &Piece<'_>| FrameIn {
-            block: operations.with(at, Operation::block),
+            block: operations.block(at),
             len: u32::try_from(piece.len()).unwrap_or(u32::MAX),
             form: Form::Encoded,
             operation: u32::try_from(at).unwrap_or(u32::MAX),

@@ -75,6 +75,8 @@ pub enum Rule {
     CopyIsNewest,
     /// What is moved into the disk-side log has a stamp above that of what it moves.
     MovedAbove,
+    /// What threads move, or copy, is committed: a block that is gathered stays where it is.
+    CommittedIsMoved,
     /// All heads move in one superblock write.
     HeadsTogether,
     /// A record goes into free space only.
@@ -151,7 +153,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -185,6 +187,7 @@ impl Rule {
         Self::CopiedStamp,
         Self::CopyIsNewest,
         Self::MovedAbove,
+        Self::CommittedIsMoved,
         Self::HeadsTogether,
         Self::SpaceChecked,
         Self::LastLineChecked,

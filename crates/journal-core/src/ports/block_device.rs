@@ -126,6 +126,14 @@ pub trait BlockDevice {
         Ok(())
     }
 
+    /// Makes blocks zero. A device that can do so without the zeroes being handed over does. The
+    /// default writes blocks of zeroes.
+    ///
+    /// **Crash** and errors: as a [`write`](Self::write) of zeroes to the blocks.
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        write_zero_blocks(self, first, blocks)
+    }
+
     /// Makes every earlier write durable, in the device and not only in a cache above it.
     ///
     /// **Crash**: before it returns, as before the call; after `Ok`, no earlier write can be lost.
@@ -134,6 +142,50 @@ pub trait BlockDevice {
     /// `Io`: any write since the last good sync may be lost, and a later sync that succeeds says
     /// nothing about them. Do not try again.
     fn sync(&mut self) -> Result<(), DeviceError>;
+}
+
+/// What [`write_zero_blocks`] writes from: a block of any size, or several.
+static ZEROES: [u8; BlockSize::MAX.bytes()] = [0; BlockSize::MAX.bytes()];
+
+/// Writes blocks of zeroes, as [`BlockDevice::write_zeroes`] does by default.
+///
+/// For implementers of [`BlockDevice`] whose device may refuse its own way.
+///
+/// # Errors
+/// `OutOfRange` before anything is written, and those of [`BlockDevice::write`].
+pub fn write_zero_blocks<D: BlockDevice + ?Sized>(
+    device: &mut D,
+    first: BlockNumber,
+    blocks: u64,
+) -> Result<(), DeviceError> {
+    check_run(DeviceOperation::Write, device.block_count(), first, blocks)?;
+    let block_bytes = device.block_size().bytes();
+    let in_one_call = ZEROES.len().checked_div(block_bytes).unwrap_or(1).max(1);
+    let (mut next, mut left) = (first, blocks);
+    while left > 0 {
+        let now = left.min(in_one_call as u64);
+        let bytes = (now as usize).saturating_mul(block_bytes);
+        device.write(next, ZEROES.get(..bytes).unwrap_or(&ZEROES))?;
+        next = BlockNumber(next.raw().saturating_add(now));
+        left = left.saturating_sub(now);
+    }
+    Ok(())
+}
+
+/// Checks that a device has a run of blocks; returns the number behind the last one.
+///
+/// For implementers of [`BlockDevice`].
+///
+/// # Errors
+/// `OutOfRange`.
+pub fn check_run(
+    operation: DeviceOperation,
+    block_count: u64,
+    first: BlockNumber,
+    blocks: u64,
+) -> Result<u64, DeviceError> {
+    let end = first.raw().checked_add(blocks).filter(|end| *end <= block_count);
+    end.ok_or(DeviceError::new(operation, DeviceErrorKind::OutOfRange, first))
 }
 
 /// Checks a request against a device's geometry: `bytes` bytes of whole blocks from `first` on.
@@ -194,6 +246,10 @@ impl<D: BlockDevice + ?Sized> BlockDevice for &mut D {
         (**self).discard(first, blocks)
     }
 
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        (**self).write_zeroes(first, blocks)
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         (**self).sync()
     }
@@ -201,6 +257,11 @@ impl<D: BlockDevice + ?Sized> BlockDevice for &mut D {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec;
+    use std::vec::Vec;
+
     use super::*;
 
     const GEOMETRY: (BlockSize, u64) = (BlockSize::MIN, 4);
@@ -218,6 +279,56 @@ mod tests {
         assert_eq!(check(3, 128), Err(DeviceErrorKind::OutOfRange));
         assert_eq!(check(u64::MAX, 64), Err(DeviceErrorKind::OutOfRange));
         assert_eq!(check(0, 65), Err(DeviceErrorKind::WrongLength));
+    }
+
+    /// A device that says which writes it was asked for.
+    struct Told {
+        block_size: BlockSize,
+        writes: Vec<(u64, usize)>,
+    }
+
+    impl BlockDevice for Told {
+        fn facts(&self) -> DeviceFacts {
+            DeviceFacts::cautious()
+        }
+
+        fn block_size(&self) -> BlockSize {
+            self.block_size
+        }
+
+        fn block_count(&self) -> u64 {
+            100
+        }
+
+        fn read(&mut self, _: BlockNumber, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+            check_request(DeviceOperation::Write, (self.block_size, 100), first, from.len())?;
+            assert!(from.iter().all(|byte| *byte == 0));
+            self.writes.push((first.raw(), from.len()));
+            Ok(())
+        }
+
+        fn sync(&mut self) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn blocks_of_zeroes_are_written_as_many_as_asked_for() {
+        let zeroes = |block_size, first, blocks| {
+            let mut device = Told { block_size, writes: Vec::new() };
+            let done = (&mut device).write_zeroes(BlockNumber(first), blocks);
+            done.map(|()| device.writes).map_err(|error| error.kind)
+        };
+        let (small, large) = (BlockSize::DEFAULT, BlockSize::MAX);
+        assert_eq!(zeroes(small, 3, 18), Ok(vec![(3, 65536), (19, 2 * 4096)]));
+        assert_eq!(zeroes(large, 98, 2), Ok(vec![(98, 65536), (99, 65536)]));
+        assert_eq!(zeroes(small, 100, 0), Ok(vec![]));
+        assert_eq!(zeroes(small, 99, 2), Err(DeviceErrorKind::OutOfRange));
+        assert_eq!(zeroes(small, 1, u64::MAX), Err(DeviceErrorKind::OutOfRange));
     }
 
     #[test]

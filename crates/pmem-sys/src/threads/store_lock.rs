@@ -206,6 +206,29 @@ impl<T> StoreLock<T> {
         if self.is_poisoned() { Err(Poisoned) } else { Ok(None) }
     }
 
+    /// Takes the lock if it is free and this thread is favoured: without a locked instruction, and
+    /// without withdrawing favour from any thread. A poisoned lock is not free.
+    ///
+    /// ```
+    /// use pmem_sys::StoreLock;
+    ///
+    /// // A lock without a far fence favours no thread.
+    /// assert!(StoreLock::new(1).try_lock_by_favour().is_none());
+    /// ```
+    #[inline]
+    pub fn try_lock_by_favour(&self) -> Option<StoreLockGuard<'_, T>> {
+        let step = self.favour.step();
+        if self.head.is_overdue() || !step.is_favoured() || !self.favour.take(step) {
+            return None;
+        }
+        // The thread may have the lock by an exchange, too.
+        if self.state.load(Ordering::Relaxed) == FREE {
+            return Some(self.held(How::FAVOUR));
+        }
+        self.favour.give_back();
+        None
+    }
+
     #[inline(always)]
     fn acquire(&self) -> Result<Option<StoreLockGuard<'_, T>>, Poisoned> {
         let step = self.favour.step();

@@ -33,17 +33,20 @@ pub enum Mutation {
     WeakenFence,
     /// The disk is not synced.
     DropSync,
+    /// Nothing is stored.
+    DropStore,
 }
 
 impl Mutation {
     /// All mutations.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::DropFlush,
         Self::ShortenRange,
         Self::SwapAcross,
         Self::DropFence,
         Self::WeakenFence,
         Self::DropSync,
+        Self::DropStore,
     ];
 
     /// Whether a site of this kind can be got wrong in this way.
@@ -56,6 +59,7 @@ impl Mutation {
             Self::SwapAcross => !matches!(kind, SiteKind::Fence | SiteKind::DiskSync),
             Self::DropFence | Self::WeakenFence => matches!(kind, SiteKind::Fence),
             Self::DropSync => matches!(kind, SiteKind::DiskSync),
+            Self::DropStore => matches!(kind, SiteKind::Store),
         }
     }
 }
@@ -157,9 +161,28 @@ impl Mutator {
         self.lock().fired += 1;
     }
 
+    /// A store, which may be left out.
+    fn pass_store(&self, site: Site, store: impl FnOnce()) {
+        let mutation = self.visit(site);
+        if mutation == Some(Mutation::DropStore) {
+            return self.fire();
+        }
+        self.call_or_late(site, mutation, store);
+    }
+
     /// A call that can only be got wrong by its place in the order.
     fn pass<R>(&self, site: Site, call: impl FnOnce() -> R) -> R {
-        let late = self.visit(site) == Some(Mutation::SwapAcross);
+        let mutation = self.visit(site);
+        self.call_or_late(site, mutation, call)
+    }
+
+    fn call_or_late<R>(
+        &self,
+        site: Site,
+        mutation: Option<Mutation>,
+        call: impl FnOnce() -> R,
+    ) -> R {
+        let late = mutation == Some(Mutation::SwapAcross);
         if late {
             self.fire();
         }
@@ -180,11 +203,11 @@ impl Hook for Mutator {
     }
 
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
-        self.pass(site, || pmem.store(at, bytes));
+        self.pass_store(site, || pmem.store(at, bytes));
     }
 
     fn store_u64<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, value: u64) {
-        self.pass(site, || pmem.store_u64(at, value));
+        self.pass_store(site, || pmem.store_u64(at, value));
     }
 
     fn flush<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, len: usize) {

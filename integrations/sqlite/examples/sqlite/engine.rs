@@ -38,13 +38,18 @@ impl Engine {
     pub(crate) const WAL_FULL_MEMORY: Self =
         Self::Stock { mode: "WAL", synchronous: "FULL", is_in_memory: true };
 
+    /// The one that the aims are of.
+    pub(crate) const FULL_BLOCK: Self = Self::Ours(AnyPolicy::FullBlock(FullBlock));
+    pub(crate) const WAL_FULL_DISK: Self =
+        Self::Stock { mode: "WAL", synchronous: "FULL", is_in_memory: false };
+
     pub(crate) fn all() -> Vec<Self> {
         let disk = |mode, synchronous| Self::Stock { mode, synchronous, is_in_memory: false };
         let mut all: Vec<_> = AnyPolicy::ALL.iter().copied().map(Self::Ours).collect();
         all.extend([
             Self::OnPlainMemory(FullBlock.into()),
             Self::WAL_FULL_MEMORY,
-            disk("WAL", "FULL"),
+            Self::WAL_FULL_DISK,
             disk("WAL", "NORMAL"),
             disk("DELETE", "FULL"),
         ]);

@@ -14,6 +14,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 #![allow(clippy::std_instead_of_core, reason = "this is a program")]
 
+mod aims;
 mod engine;
 mod plot;
 mod workload;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Engine, Open};
 use hdrhistogram::Histogram;
+use lab::few_bytes;
 use nvm_journal::AnyPolicy;
 use serde_json::{Value, json};
 use workload::Workload;
@@ -169,6 +171,26 @@ fn compare(
     Ok(json!({ "workload": workload.to_string(), "engines": rows }))
 }
 
+/// The policies that are counted: all, and settings of two with which fewer bytes are stored. With
+/// each, whether it is to store no more than changes.
+fn counted() -> Vec<(String, AnyPolicy, bool)> {
+    let of_changes = |policy: &AnyPolicy| {
+        matches!(
+            policy,
+            AnyPolicy::ByteDelta(_)
+                | AnyPolicy::CompressedDelta(_)
+                | AnyPolicy::TwoLevel(_)
+                | AnyPolicy::Adaptive(_)
+        )
+    };
+    let named = |policy: &AnyPolicy| (policy.to_string(), *policy, of_changes(policy));
+    let mut all: Vec<_> = AnyPolicy::ALL.iter().map(named).collect();
+    let (small, fewest) = (few_bytes::two_level().into(), few_bytes::adaptive().into());
+    all.push(("two-level, sub-blocks of 16 bytes".to_owned(), small, true));
+    all.push(("adaptive, the fewest bytes".to_owned(), fewest, true));
+    all
+}
+
 /// Counts what each policy stores, fences and writes.
 fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> {
     let mut all = Vec::new();
@@ -178,11 +200,11 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
             "{:38} {:>9} {:>8} {:>8} {:>11} {:>10}",
             "", "NVM bytes", "lines", "fences", "disk writes", "disk syncs"
         );
-        for policy in AnyPolicy::ALL {
+        for (name, policy, of_changes) in counted() {
             let (disk, nvm) =
                 (Folder::new(&settings.disk, "count")?, Folder::new(&settings.nvm, "count-nvm")?);
             let (mut open, media) =
-                Open::counted(*policy, template, &disk.0, &nvm.0, settings.rows)?;
+                Open::counted(policy, template, &disk.0, &nvm.0, settings.rows)?;
             open.transaction(workload)?;
             let before = media.now();
             for _ in 0..settings.counted {
@@ -192,7 +214,7 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
             let each = |count: u64| count as f64 / f64::from(settings.counted);
             println!(
                 "{:38} {:9.0} {:8.1} {:8.3} {:11.4} {:10.4}",
-                policy.to_string(),
+                name,
                 each(counts.bytes),
                 each(counts.lines),
                 each(counts.fences),
@@ -200,7 +222,7 @@ fn count(settings: &Settings, template: &Path) -> Result<Value, Box<dyn Error>> 
                 each(counts.disk_syncs)
             );
             all.push(json!({
-                "workload": workload.to_string(), "policy": policy.to_string(),
+                "workload": workload.to_string(), "policy": name, "of_changes": of_changes,
                 "commits": settings.counted, "nvm_bytes": counts.bytes, "lines": counts.lines,
                 "fences": counts.fences, "disk_writes": counts.disk_writes,
                 "disk_blocks": counts.disk_blocks, "disk_syncs": counts.disk_syncs,
@@ -239,6 +261,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         open.close().map_err(|error| format!("{engine}: {error}"))?;
     }
     let counts = count(&settings, &template)?;
+    let aims = aims::all(&tables, &counts, settings.counted);
+    println!("\naims, for one row inserted");
+    aims.iter().for_each(|aim| println!("{aim}"));
     println!("\n{:.0} s", start.elapsed().as_secs_f64());
     if let Some(path) = &settings.svg {
         std::fs::write(path, plot::svg(&tables))?;
@@ -248,6 +273,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let all = json!({
             "sqlite": rusqlite::version(), "rows": settings.rows, "rounds": settings.rounds,
             "latencies": tables, "counts": counts,
+            "aims": aims.iter().map(aims::Aim::to_json).collect::<Vec<_>>(),
         });
         std::fs::write(path, serde_json::to_string_pretty(&all)?)?;
         println!("{}", path.display());

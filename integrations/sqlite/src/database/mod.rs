@@ -5,3 +5,4 @@ pub(crate) mod connection;
 pub(crate) mod counts;
 pub(crate) mod locks;
 pub(crate) mod mounted_file;
+pub(crate) mod old_pages;

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use core::{fmt, ptr};
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use block_files::{OneFile, Write};
@@ -12,14 +11,12 @@ use nvm_journal::Durability;
 use super::codes::{Code, code_of};
 use super::counts::Counting;
 use super::locks::Locks;
+use super::old_pages::{OldPages, RoomForOld};
 use crate::error::Error;
 use crate::files::Files;
 
 /// SQLite's code where the length of a file could not be had.
 const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
-
-/// What is taken back of a file at once, where it was cut.
-const PIECE_BYTES: u64 = 512;
 
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
@@ -44,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) anew: Anew,
     /// For a file that lacks something when its last connection closes.
     pub(crate) keep: Keep,
+    /// For the old pages of a transaction.
+    pub(crate) room: RoomForOld,
     pub(crate) ahead: Mutex<Ahead>,
 }
 
@@ -52,65 +51,12 @@ pub(crate) struct Shared {
 pub(crate) struct Ahead {
     is_ahead: bool,
     /// What the file had when it last lacked nothing, as far as the writer has locked it since.
-    old: Old,
+    old: OldPages,
     /// Whether the old pages have to go home, because not all of the new ones could. Until then the
     /// journal has the old ones, and nothing changes.
     is_refused: bool,
     /// Whether other programs are kept away, because no connection has the file's lock.
     keeps: bool,
-}
-
-/// Pages as they were before they were changed, and the length of the file.
-#[derive(Default)]
-struct Old {
-    /// In the order of the changes.
-    pages: Vec<(u64, Vec<u8>)>,
-    known: BTreeSet<(u64, usize)>,
-    len: Option<u64>,
-}
-
-impl Old {
-    /// Notes what a change is about to replace.
-    fn note(&mut self, file: &OneFile, change: &Change<'_>) -> Result<(), block_files::Error> {
-        let len = file.len();
-        self.len.get_or_insert(len);
-        for write in change.writes {
-            self.note_page(file, write.at, write.bytes.len())?;
-        }
-        // What is cut off goes in small pieces, because each has to fit into a lane.
-        let mut at = change.len.map_or(len, |to| to.min(len));
-        while at < len {
-            let bytes = (PIECE_BYTES - at % PIECE_BYTES).min(len - at);
-            self.note_page(file, at, bytes as usize)?;
-            at += bytes;
-        }
-        Ok(())
-    }
-
-    fn note_page(
-        &mut self,
-        file: &OneFile,
-        at: u64,
-        bytes: usize,
-    ) -> Result<(), block_files::Error> {
-        if bytes > 0 && !self.known.contains(&(at, bytes)) {
-            let mut page = vec![0; bytes];
-            let there = file.read_at(at, &mut page)?;
-            page.truncate(there);
-            self.pages.push((at, page));
-            self.known.insert((at, bytes));
-        }
-        Ok(())
-    }
-
-    fn give_back(&self, file: &OneFile) -> Result<(), block_files::Error> {
-        let Some(len) = self.len else { return Ok(()) };
-        // The oldest of a place is written last.
-        for (at, page) in self.pages.iter().rev() {
-            file.write_at(*at, page)?;
-        }
-        file.set_len(len)
-    }
 }
 
 /// A change of the file.
@@ -255,7 +201,7 @@ impl MountedFile {
             self.send_home(shared, ahead)?;
         }
         if change.is_alone {
-            self.with(|file| ahead.old.note(file, change))?;
+            self.with(|file| ahead.old.note(&shared.room, file, (change.writes, change.len)))?;
         }
         ahead.is_ahead = true;
         let changed = self.with(|file| change.make(file));
@@ -279,7 +225,7 @@ impl MountedFile {
 
     fn send_home(&self, shared: &Shared, ahead: &mut Ahead) -> Result<(), block_files::Error> {
         if ahead.is_refused {
-            self.begin_anew(shared, &ahead.old)?;
+            self.begin_anew(shared, &mut ahead.old)?;
         }
         let home = self.write_home();
         match &home {
@@ -293,13 +239,13 @@ impl MountedFile {
     fn take_back(&self, shared: &Shared, ahead: &mut Ahead) {
         self.taken_back.fetch_add(1, Ordering::AcqRel);
         let was_refused = ahead.is_refused;
-        ahead.is_refused = ahead.old.len.is_some();
-        let mut anew = self.begin_anew(shared, &ahead.old);
+        ahead.is_refused = !ahead.old.is_empty();
+        let mut anew = self.begin_anew(shared, &mut ahead.old);
         if ahead.is_refused && !was_refused && anew.is_ok() {
             // A disk that is full takes what it had before, as a rule.
             match self.write_home() {
                 Ok(()) => return ahead.is_home(shared),
-                Err(_) => anew = self.begin_anew(shared, &ahead.old),
+                Err(_) => anew = self.begin_anew(shared, &mut ahead.old),
             }
         }
         ahead.is_ahead = ahead.is_refused || anew.is_err();
@@ -317,7 +263,7 @@ impl MountedFile {
     }
 
     /// Makes a journal for the file as it is now, which has these old pages.
-    fn begin_anew(&self, shared: &Shared, old: &Old) -> Result<(), block_files::Error> {
+    fn begin_anew(&self, shared: &Shared, old: &mut OldPages) -> Result<(), block_files::Error> {
         let file = (shared.anew)().map_err(|error| match error {
             Error::File(error) => error,
             _ => nvm_journal::Error::Failed.into(),
@@ -348,6 +294,12 @@ impl MountedFile {
             ahead.keeps = true;
         }
         ahead.is_refused
+    }
+
+    /// How many bytes of old pages are noted in memory, and in a file.
+    #[cfg(test)]
+    pub(crate) fn noted(&self) -> (usize, u64) {
+        self.shared.as_ref().map_or((0, 0), |shared| shared.ahead().old.bytes())
     }
 
     /// Looks what another program has made of a shared file.

@@ -103,3 +103,70 @@ impl PlainFile for HostFile {
         done(Self::sync(self))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, MutexGuard};
+
+    use super::*;
+
+    /// A file in memory.
+    #[derive(Clone, Default)]
+    struct InMemory(Arc<Mutex<Vec<u8>>>);
+
+    impl InMemory {
+        fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+            self.0.lock().expect("nobody panicked")
+        }
+    }
+
+    impl PlainFile for InMemory {
+        fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+            let file = self.bytes();
+            let there = file.get(at as usize..).unwrap_or_default();
+            let read = there.len().min(into.len());
+            into[..read].copy_from_slice(&there[..read]);
+            Ok(read)
+        }
+
+        fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            let mut file = self.bytes();
+            let end = at as usize + bytes.len();
+            let len = file.len().max(end);
+            file.resize(len, 0);
+            file[at as usize..end].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn len(&mut self) -> io::Result<u64> {
+            Ok(self.bytes().len() as u64)
+        }
+
+        fn set_len(&mut self, len: u64) -> io::Result<()> {
+            self.bytes().resize(len as usize, 0);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// With `journal_mode=PERSIST`, the file has an older journal. SQLite would read on in it.
+    #[test]
+    fn a_journal_that_is_held_back_has_nothing_of_an_older_one() {
+        let disk = InMemory::default();
+        disk.bytes().resize(4096, 0xEE);
+        let mut journal = HeldBack::create(Box::new(disk.clone())).expect("a file");
+        assert_eq!(*disk.bytes(), []);
+        journal.write_at(0, b"a magic, and more").expect("a write");
+        assert_eq!(*disk.bytes(), b"\0\0\0\0\0\0\0\0 and more");
+        let mut seen = [9; 17];
+        assert_eq!(journal.read_at(0, &mut seen).expect("a read"), 17);
+        assert_eq!(&seen, b"a magic, and more", "SQLite reads what it has written");
+        journal.sync().expect("a sync");
+        assert_eq!(*disk.bytes(), b"a magic, and more");
+        journal.write_at(0, &[0; 8]).expect("a write");
+        assert_eq!(*disk.bytes(), b"\0\0\0\0\0\0\0\0 and more", "nothing is held back now");
+    }
+}

@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
 use std::ffi::{CString, OsStr};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -11,6 +12,7 @@ use libsqlite3_sys as sys;
 
 use crate::database::mounted_file::Guard;
 use crate::error::Error;
+use crate::files::PlainFile;
 
 /// The host's VFS.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +118,21 @@ impl Host {
         // SAFETY: the name lives as long as the file, which frees it.
         let opened = unsafe { self.open_file(name, flags, true) };
         opened.map(|(file, _)| file).map_err(|code| Error::NoVfs { code })
+    }
+
+    /// Opens a file without a name in the host's folder for temporary files. It goes when it is
+    /// closed.
+    pub(crate) fn open_spill(self) -> io::Result<Box<dyn PlainFile>> {
+        let flags = sys::SQLITE_OPEN_TEMP_JOURNAL
+            | sys::SQLITE_OPEN_READWRITE
+            | sys::SQLITE_OPEN_CREATE
+            | sys::SQLITE_OPEN_EXCLUSIVE
+            | sys::SQLITE_OPEN_DELETEONCLOSE;
+        // SAFETY: a temporary file is opened without a name.
+        match unsafe { self.open_file(ptr::null(), flags, false) } {
+            Ok((file, _)) => Ok(Box::new(file)),
+            Err(code) => Err(io::Error::other(format!("code {code}"))),
+        }
     }
 
     /// Opens a file in memory of its own. Returns with it what SQLite is to know of it.

@@ -19,6 +19,7 @@ use super::host_disk::{HostDisk, error_of_cut};
 use crate::database::codes::code_of_mount;
 use crate::database::connection::Connection;
 use crate::database::mounted_file::{MountedFile, Shared};
+use crate::database::old_pages::{IN_MEMORY, RoomForOld};
 use crate::error::Error;
 use crate::files::{Files, PlainFile};
 use crate::mount::{Mount, NO_HOOK, Registry, mount_file, registry};
@@ -221,6 +222,7 @@ unsafe fn connect_shared(
     }
     let (block_size, blocks) = mount.disk_shape();
     let disk = HostDisk::open(own.host, full, block_size, blocks)?;
+    let host = own.host;
     let (of_len, of_cut, of_keep) = (disk.clone(), disk.clone(), disk.clone());
     let settings = mount.clone();
     let anew = move || {
@@ -232,6 +234,7 @@ unsafe fn connect_shared(
         identity,
         anew: Box::new(anew),
         keep: Box::new(move |keeps| of_keep.keep(keeps)),
+        room: RoomForOld { in_memory: IN_MEMORY, spill: Box::new(move || host.open_spill()) },
         ahead: Mutex::default(),
     };
     let cut = Box::new(move |len| of_cut.cut(len).map_err(|code| error_of_cut(len, code)));

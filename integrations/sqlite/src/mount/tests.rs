@@ -17,7 +17,9 @@ use nvm_journal::{AnyPolicy, BlockNumber, BlockSize, Joined, Journal};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::mounted_file::{MountedFile, Shared};
-use crate::ffi::host_disk::error_of_cut;
+use crate::database::old_pages::{IN_MEMORY, RoomForOld};
+use crate::ffi::host::Host;
+use crate::ffi::host_disk::{HostDisk, error_of_cut};
 use crate::files::{Files, PlainFile};
 use crate::mount::{Mount, NO_HOOK, registry};
 
@@ -187,23 +189,33 @@ impl Files for Machine {
     }
 }
 
+/// How a database is mounted.
+#[derive(Clone, Copy)]
+struct Kind {
+    is_shared: bool,
+    nvm_bytes: u64,
+    in_memory: usize,
+}
+
 /// A database on a machine.
 struct Database {
     machine: Machine,
     folder: PathBuf,
     settings: Mount,
     is_shared: bool,
+    in_memory: usize,
 }
 
 impl Database {
-    fn new(folder: &Path, is_shared: bool, nvm_bytes: u64) -> Self {
+    fn new(folder: &Path, kind: Kind) -> Self {
+        let Kind { is_shared, nvm_bytes, in_memory } = kind;
         drop(std::fs::remove_dir_all(folder));
         std::fs::create_dir(folder).expect("a folder");
         std::fs::write(folder.join("db"), []).expect("a file");
         let settings = Mount::new().nvm_bytes(nvm_bytes).block_size(BLOCK);
         let settings = if is_shared { settings.shared() } else { settings.nvm(folder.join("nvm")) };
-        let database =
-            Self { machine: Machine::default(), folder: folder.to_owned(), settings, is_shared };
+        let (machine, folder) = (Machine::default(), folder.to_owned());
+        let database = Self { machine, folder, settings, is_shared, in_memory };
         if !is_shared {
             let (region, _) = database.settings.region().expect("memory");
             database.settings.format(region, &database.machine, 0, NO_HOOK).expect("a journal");
@@ -230,11 +242,17 @@ impl Database {
         let mounted = if self.is_shared {
             let (settings, of_anew) = (self.settings.clone(), now.clone());
             let anew = move || settings.anew(&disk, of_anew());
+            let host = Host::find().expect("a VFS of the host");
+            let locks = HostDisk::open(host, &self.path(), BLOCK, BLOCKS).expect("a file");
             let shared = Shared {
                 len: Box::new(move || Ok(now())),
                 identity: (file.dev(), file.ino()),
                 anew: Box::new(anew),
-                keep: Box::new(|_| ()),
+                keep: Box::new(move |keeps| locks.keep(keeps)),
+                room: RoomForOld {
+                    in_memory: self.in_memory,
+                    spill: Box::new(move || host.open_spill()),
+                },
                 ahead: Mutex::default(),
             };
             Mount::mount_shared(shared, cut, Some(Arc::new(self.machine.clone()))).expect("memory")
@@ -256,6 +274,19 @@ impl Database {
     fn unmount(&self) {
         let path = std::os::unix::ffi::OsStrExt::as_bytes(self.path().as_os_str()).to_vec();
         drop(registry().remove(&path));
+    }
+
+    /// Whether the file has a part of a transaction.
+    fn is_in_pieces(&self) -> bool {
+        let path = std::os::unix::ffi::OsStrExt::as_bytes(self.path().as_os_str()).to_vec();
+        registry().get(&path).is_some_and(|mounted| mounted.is_in_pieces())
+    }
+
+    /// Whether other programs can lock the file.
+    fn others_can_write(&self) -> bool {
+        let other = Connection::open(self.path()).expect("a connection");
+        other.busy_timeout(core::time::Duration::ZERO).expect("a setting");
+        other.execute_batch("BEGIN EXCLUSIVE; ROLLBACK").is_ok()
     }
 
     fn connect(&self, settings: &str) -> Result<Connection, rusqlite::Error> {
@@ -317,7 +348,8 @@ fn expected(statement: &str) -> (String, String) {
 /// One statement on a disk that is full at its write `n`; returns whether a write was refused.
 fn one(database: &Database, statement: &str, full: (u64, Way, i32), settings: &str) -> bool {
     let (before, after) = expected(statement);
-    let what = format!("{statement}, {full:?}, {settings}");
+    let (is_shared, noted) = (database.is_shared, database.in_memory);
+    let what = format!("{statement}, {full:?}, {settings}, shared {is_shared}, notes {noted}");
     let machine = &database.machine;
     database.mount();
     let connection = database.connect(settings).expect("a connection");
@@ -341,15 +373,20 @@ fn one(database: &Database, statement: &str, full: (u64, Way, i32), settings: &s
     // A connection is closed before there is room, or goes on behind that.
     let closes_first = full.0 % 2 == 0;
     let connection = (!closes_first).then_some(connection);
+    if database.is_in_pieces() {
+        assert!(!database.others_can_write(), "{what}: others can write into pieces");
+    }
     machine.room().full = None;
     if database.is_shared {
         let whole = |connection: &Connection, when: &str| {
-            let found = content(connection).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let found =
+                content(connection).unwrap_or_else(|error| panic!("{what}, {when}: {error}"));
             assert!(found == *right || may_be_done(&found), "{what}, {when}: {found}");
             assert_eq!(database.as_others_see_it().as_ref(), Ok(&found), "{what}, {when}: others");
         };
         if let Some(connection) = connection {
             whole(&connection, "there is room");
+            assert!(database.others_can_write(), "{what}: the file is whole");
         }
         // The last connection has ended the mount, unless the file lacks something.
         database.mount();
@@ -357,6 +394,8 @@ fn one(database: &Database, statement: &str, full: (u64, Way, i32), settings: &s
         whole(&again, "opened again");
         again.execute_batch("UPDATE u SET y = y + 1").expect("it goes on");
         whole(&again, "it goes on");
+        drop(again);
+        assert!(database.others_can_write(), "{what}: nothing is open");
     } else {
         // The journal has failed, and is opened again. What was under way may be durable.
         drop(connection);
@@ -382,7 +421,12 @@ fn a_disk_that_is_full_at_any_write_loses_nothing() {
     let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let folder = root.join(format!("nvj-full-{}", std::process::id()));
     let mut tried = 0;
-    for (is_shared, nvm_bytes) in [(true, 1 << 20), (true, 32 << 10), (false, 32 << 10)] {
+    let usual = Kind { is_shared: true, nvm_bytes: 1 << 20, in_memory: IN_MEMORY };
+    let small = Kind { nvm_bytes: 32 << 10, ..usual };
+    // One page is noted in memory, and all others in a file.
+    let noting_in_a_file = Kind { in_memory: 1024, ..small };
+    for kind in [usual, small, noting_in_a_file, Kind { is_shared: false, ..small }] {
+        let is_shared = kind.is_shared;
         for settings in ["", "PRAGMA journal_mode = PERSIST", "PRAGMA synchronous = OFF"] {
             // A journal that has failed has crashed: with `OFF`, SQLite is prepared for no crash.
             if !is_shared && settings.ends_with("OFF") {
@@ -393,7 +437,7 @@ fn a_disk_that_is_full_at_any_write_loses_nothing() {
                 for way in [Way::Once, Way::Stays, Way::Lies, Way::TakesOverwrites] {
                     for error in [SPACE, 5] {
                         let is_refused = |n: &u64| {
-                            let database = Database::new(&folder, is_shared, nvm_bytes);
+                            let database = Database::new(&folder, kind);
                             one(&database, statement, (*n, way, error), &settings)
                         };
                         tried += (1..).take_while(is_refused).count();

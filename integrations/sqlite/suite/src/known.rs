@@ -5,7 +5,7 @@ use std::error::Error;
 /// One entry: a file, tests in it, and why they fail.
 struct Entry {
     file: &'static str,
-    /// A test's name; with `*` at its end, the names that begin so.
+    /// A test's name. None stands for several: another test that fails would not be told.
     test: &'static str,
     reason: &'static str,
 }
@@ -31,13 +31,7 @@ impl Known {
 
     /// Why a test of a file fails, if that is known.
     pub(crate) fn reason(&self, file: &str, test: &str) -> Option<&'static str> {
-        let is_it = |entry: &&Entry| {
-            let named = entry
-                .test
-                .strip_suffix('*')
-                .map_or(entry.test == test, |beginning| test.starts_with(beginning));
-            entry.file == file && named
-        };
+        let is_it = |entry: &&Entry| entry.file == file && entry.test == test;
         self.0.iter().find(is_it).map(|entry| entry.reason)
     }
 }

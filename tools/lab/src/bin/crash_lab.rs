@@ -61,13 +61,14 @@ adaptive: an update is logged in the fewest bytes, or goes to the disk
 all: all of these, one after the other
 words: the tests' own policy, which logs a changed word as that
 logged: the same, with whole blocks in the disk-side log
+adaptive-slots: as adaptive, in slots instead of the disk; what is appended goes home
 mixed: an update is logged in any of the ways there are, by what its image is";
 
 /// What a run over all policies takes where nothing is said.
 const ALL: Duration = Duration::from_secs(15 * 60);
 
-/// Policies by name; those of the tests come last, and are not among all.
-const POLICIES: [(&str, Kind); 10] = [
+/// Policies by name. Those of the tests come last, with settings of others, and are not among all.
+const POLICIES: [(&str, Kind); 11] = [
     ("full-block", Kind::FullBlock),
     ("object-log", Kind::ObjectLog),
     ("byte-delta", Kind::ByteDelta),
@@ -77,10 +78,11 @@ const POLICIES: [(&str, Kind); 10] = [
     ("adaptive", Kind::Adaptive),
     ("words", Kind::Words),
     ("logged", Kind::Logged),
+    ("adaptive-slots", Kind::AdaptiveSlots),
     ("mixed", Kind::Mixed),
 ];
 
-const OF_THE_TESTS: usize = 3;
+const OF_THE_TESTS: usize = 4;
 
 const MODELS: [Model; 2] = [Model::X86Line, Model::Torn8];
 
@@ -278,7 +280,9 @@ const fn writes_at(kind: Kind) -> &'static str {
         Kind::Words | Kind::Logged => "logged as that word",
         Kind::ObjectLog => "in every other call as a patch alone, logged as an object or a patch",
         Kind::ByteDelta | Kind::Lcow => "in every other call as a patch alone, logged as such",
-        Kind::CompressedDelta | Kind::Adaptive => "logged as what differs from the old image",
+        Kind::CompressedDelta | Kind::Adaptive | Kind::AdaptiveSlots => {
+            "logged as what differs from the old image"
+        }
         Kind::Mixed => "logged in each of the ways there are",
         Kind::TwoLevel => "in every other call as a patch alone, logged as such or as a sub-block",
     }
@@ -327,11 +331,11 @@ fn the_oracle_can_fail() -> Result<(), String> {
         }
         println!("the oracle notices {what}");
     }
-    for (rule, kind) in door::NOTICED {
-        let Some(programs) = door::notices(rule, kind, door::NOTICED_WITHIN) else {
-            return Err(format!("no program of the front door notices that {rule:?} is off"));
+    for (bug, kind) in door::NOTICED {
+        let Some(programs) = door::notices(bug, kind, door::NOTICED_WITHIN) else {
+            return Err(format!("{kind:?}: no program of the front door notices {bug:?}"));
         };
-        println!("programs of the front door notice that {rule:?} is off: {programs}");
+        println!("programs of the front door notice {bug:?} under {kind:?}: {programs}");
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub fn step(source: &mut Source, some: &[Edit]) -> Step {
     }
 }
 
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 11] = [
     Kind::FullBlock,
     Kind::Words,
     Kind::ObjectLog,
@@ -67,6 +67,7 @@ pub const KINDS: [Kind; 10] = [
     Kind::CompressedDelta,
     Kind::TwoLevel,
     Kind::Adaptive,
+    Kind::AdaptiveSlots,
     Kind::Mixed,
 ];
 

@@ -5,7 +5,7 @@ use byte_delta::ByteDelta;
 use compressed_delta::CompressedDelta;
 use full_block::FullBlock;
 use journal_core::policy::{
-    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+    ApplyError, Encoder, Pacing, Patch, Placement, Policy, PolicyId, Prefix, Thresholds, Update,
 };
 use lcow::Lcow;
 use object_log::{ObjectLog, Settings};
@@ -33,6 +33,8 @@ pub enum Kind {
     TwoLevel,
     /// In the fewest bytes; what takes more than half of a block goes to the disk.
     Adaptive,
+    /// The same policy with slots instead of the disk. What is appended goes home.
+    AdaptiveSlots,
     /// Each of the ways there are, by what the new image is.
     Mixed,
 }
@@ -51,6 +53,12 @@ pub fn two_level() -> TwoLevel {
 /// The adaptive policy, with the disk-side log.
 pub fn adaptive() -> Adaptive {
     Adaptive::with(adaptive::Settings::new().wish(Wish::Wear).bypass_above(128))
+}
+
+/// The adaptive policy, with slots, and with appends that go home.
+pub fn adaptive_slots() -> Adaptive {
+    let settings = adaptive::Settings::new().wish(Wish::Wear).slots(true);
+    Adaptive::with(settings.appends_home(Some(0)))
 }
 
 /// Calls the same method of whichever policy it is.
@@ -93,6 +101,10 @@ macro_rules! of_kind {
                 let $policy = adaptive();
                 $call
             }
+            Kind::AdaptiveSlots => {
+                let $policy = adaptive_slots();
+                $call
+            }
             Kind::Mixed => {
                 let $policy = Mixed;
                 $call
@@ -110,8 +122,36 @@ impl Policy for Kind {
         of_kind!(self, policy => policy.place(update, out))
     }
 
+    fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
+        of_kind!(self, policy => policy.prefix_of(patches, at))
+    }
+
+    fn logs_patches(&self) -> bool {
+        of_kind!(self, policy => policy.logs_patches())
+    }
+
+    fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
+        of_kind!(self, policy => policy.patch_bytes_on_old(block_bytes))
+    }
+
+    fn wants_old_check(&self) -> bool {
+        of_kind!(self, policy => policy.wants_old_check())
+    }
+
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        of_kind!(self, policy => policy.place_on(update, old_check, out))
+    }
+
     fn logs_images(&self) -> bool {
         of_kind!(self, policy => policy.logs_images())
+    }
+
+    fn logs_whole_blocks(&self) -> bool {
+        of_kind!(self, policy => policy.logs_whole_blocks())
+    }
+
+    fn counts_appends(&self) -> bool {
+        of_kind!(self, policy => policy.counts_appends())
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {
@@ -136,6 +176,14 @@ impl Policy for Kind {
 
     fn wants_old(&self) -> bool {
         of_kind!(self, policy => policy.wants_old())
+    }
+
+    fn wants_cached_old(&self) -> bool {
+        of_kind!(self, policy => policy.wants_cached_old())
+    }
+
+    fn sends_appends_home(&self) -> bool {
+        of_kind!(self, policy => policy.sends_appends_home())
     }
 
     fn keeps_in_slots(&self) -> bool {
@@ -187,5 +235,6 @@ mod tests {
         assert_eq!(habits(Kind::CompressedDelta), (true, false, false, (false, true)));
         assert_eq!(habits(Kind::TwoLevel), (true, true, false, (false, true)));
         assert_eq!(habits(Kind::Adaptive), (true, false, false, (false, true)));
+        assert_eq!(habits(Kind::AdaptiveSlots), (true, false, true, (true, true)));
     }
 }

@@ -3,8 +3,12 @@
 //!
 //! A program has one thread. It commits, defers and gathers, through several lanes; it makes room
 //! by ticks, by checkpoints, or at the end of commits. In between it makes snapshots and reads
-//! them. Memory for what is gathered is short, so that lcow spills; copies are asked for, so heads
-//! go on by them; and ticks move blocks into the disk-side log, where a policy has one.
+//! them. It writes data, metadata and patches, and appends to blocks that are not live.
+//!
+//! Its [`Setting`] is drawn too: from which thresholds on room is made, how much a step does,
+//! whether copies make room, whether slots hold what was read, and whether logged blocks are
+//! pinned in a small cache. Memory for what is gathered is short, so that lcow spills. The
+//! thresholds also move blocks into the disk-side log, where a policy has one.
 //!
 //! After each crash an open has to show what [`crate::oracle`] allows, and goes on. A snapshot
 //! shows the state that it was made of, or says that it is too old.
@@ -16,7 +20,10 @@ use journal_core::policy::{Policy as _, Thresholds};
 use journal_core::{BlockNumber, BlockSize, DeviceFacts, Rule};
 use nvm_journal::{Error, Journal, Options};
 use serde_json::{Value, json};
-use sim_disk::{DiskImage, Explorer, Failure, Image, Model, Mutator, Report, Rng, Scenario, World};
+use sim_disk::{
+    DiskImage, Explorer, Failure, Image, Model, Mutant, Mutation, Mutator, Report, Rng, Scenario,
+    World,
+};
 
 use crate::core_crash::program::Kind;
 use crate::crash_lab::work::each;
@@ -29,22 +36,67 @@ use crate::oracle::{
 /// Steps of a program.
 const STEPS: usize = 16;
 
+/// Blocks that fit in the cache, where logged blocks are pinned there.
+const PINNED_BLOCKS: usize = 4;
+
 /// A touch writes the first two words of a block.
 const TOUCHED_BYTES: usize = 16;
+
+/// A transaction.
+#[derive(Clone, Debug)]
+struct Commit {
+    others: usize,
+    changes: Vec<(usize, Change)>,
+    /// Whether what it writes whole is metadata.
+    is_metadata: bool,
+    end: End,
+}
+
+/// How a journal runs, beside its policy.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    lanes: u16,
+    /// Whether commits make room at their end. Or ticks do.
+    in_commits: bool,
+    /// From where on room is reclaimed, and from where on blocks go home.
+    thresholds: (u8, u8),
+    /// How long a step is to take. One without any time reads the records at the heads.
+    longest_stop: Duration,
+    relogs: bool,
+    /// How many slots may hold what was read.
+    clean_slots: u32,
+    /// How many blocks the cache has room for, in which logged blocks are pinned; or none are.
+    pinned: Option<usize>,
+}
+
+/// Thresholds of which each may be the one that acts; those of a policy come first.
+const THRESHOLDS: [(u8, u8); 4] = [(96, 192), (0, 255), (64, 255), (192, 192)];
+
+impl Setting {
+    fn drawn(rng: &mut Rng) -> Self {
+        Self {
+            lanes: 1 + rng.index(2) as u16,
+            in_commits: rng.index(2) == 1,
+            thresholds: THRESHOLDS[rng.index(THRESHOLDS.len())],
+            longest_stop: [Duration::from_millis(1), Duration::from_nanos(1)][rng.index(2)],
+            relogs: rng.index(2) == 1,
+            clean_slots: [0, 2][rng.index(2)],
+            pinned: [None, None, Some(PINNED_BLOCKS)][rng.index(3)],
+        }
+    }
+}
 
 /// One step of a program.
 #[derive(Clone, Debug)]
 enum Step {
     /// A transaction, while this number of others are open: each has a lane of its own.
-    Commit {
-        others: usize,
-        changes: Vec<(usize, Change)>,
-        end: End,
-    },
+    Commit(Commit),
     Sync,
     /// Makes room where a threshold is crossed.
     Tick,
     Checkpoint,
+    /// Empties the rings.
+    Rings,
     /// Makes a snapshot, in the place of the one before.
     Snapshot,
     /// Reads all of the snapshot, if there is one.
@@ -57,9 +109,7 @@ enum Step {
 #[derive(Clone, Debug)]
 pub struct Door {
     kind: Kind,
-    lanes: u16,
-    /// Whether commits make room at their end. Or ticks do.
-    in_commits: bool,
+    setting: Setting,
     steps: Vec<Step>,
     /// What is done after each recovery.
     steps_after: Vec<Step>,
@@ -72,17 +122,26 @@ impl Door {
     #[must_use]
     pub fn drawn(kind: Kind, number: u64) -> Self {
         let mut rng = Rng::new(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD00B);
-        let lanes = 1 + rng.index(2) as u16;
-        let in_commits = rng.index(2) == 1;
-        let steps = (0..STEPS).map(|_| step(&mut rng, lanes)).collect();
-        let steps_after = (0..3).map(|_| step(&mut rng, lanes)).collect();
-        Self { kind, lanes, in_commits, steps, steps_after, mutator: Mutator::new() }
+        let kind = match kind {
+            Kind::Adaptive if rng.index(2) == 1 => Kind::AdaptiveSlots,
+            kind => kind,
+        };
+        let mut setting = Setting::drawn(&mut rng);
+        let mut steps = drawn_steps(&mut rng, setting.lanes, STEPS);
+        if kind.wants_log() && rng.index(4) == 0 {
+            setting = Setting { lanes: 2, thresholds: (0, 255), pinned: None, ..setting };
+            steps.splice(..STEPS / 2, a_move_beside_what_is_gathered(&mut rng));
+        }
+        let steps_after = drawn_steps(&mut rng, setting.lanes, 3);
+        Self { kind, setting, steps, steps_after, mutator: Mutator::new() }
     }
 
     fn options(&self) -> Options<DynPolicy, DynHook> {
         let (slots, log) = (self.kind.wants_slots(), self.kind.wants_log());
-        any_options(self.kind, self.mutator.clone())
-            .lanes(self.lanes)
+        let Setting { lanes, in_commits, thresholds, longest_stop, relogs, .. } = self.setting;
+        let (reclaim_at, checkpoint_at) = thresholds;
+        let options = any_options(self.kind, self.mutator.clone())
+            .lanes(lanes)
             .lane_bytes(28 * 64)
             .lane_slots(if slots { 4 } else { 0 })
             .lane_log_blocks(if log { 6 } else { 0 })
@@ -91,9 +150,15 @@ impl Door {
             .index_frames(64)
             .batch_blocks(2)
             .buffer_bytes(2 * BLOCK_BYTES)
-            .thresholds(Thresholds::new(96, 192))
-            .upkeep_in_commits(self.in_commits)
-            .relogs(true)
+            .thresholds(Thresholds::new(reclaim_at, checkpoint_at))
+            .longest_stop(longest_stop)
+            .upkeep_in_commits(in_commits)
+            .clean_slots(if slots { self.setting.clean_slots } else { 0 })
+            .relogs(relogs);
+        match self.setting.pinned {
+            Some(blocks) => options.pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
+            None => options,
+        }
     }
 
     fn open(&self, world: &World) -> Result<DynJournal, String> {
@@ -121,11 +186,47 @@ impl Door {
     }
 }
 
+/// Draws steps. A transaction behind one that discards a block appends to it.
+fn drawn_steps(rng: &mut Rng, lanes: u16, count: usize) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(count);
+    let mut discarded = None;
+    for _ in 0..count {
+        let mut next = step(rng, lanes);
+        if let Step::Commit(Commit { changes, .. }) = &mut next {
+            match discarded.take() {
+                Some(block) => *changes = vec![(block, Change::Append)],
+                None => {
+                    let first = changes.first().filter(|(_, change)| *change == Change::Discard);
+                    discarded = first.map(|(block, _)| *block);
+                }
+            }
+        }
+        steps.push(next);
+    }
+    steps
+}
+
+/// Steps in two lanes, of which the first is ahead of the second. One block is moved, and changed
+/// in the second lane. Another one is gathered when the first is moved.
+fn a_move_beside_what_is_gathered(rng: &mut Rng) -> Vec<Step> {
+    let touch = |others: usize, block: usize, end: End| {
+        let changes = vec![(block, Change::Touch)];
+        Step::Commit(Commit { others, changes, is_metadata: false, end })
+    };
+    let ahead = 2 + rng.index(3);
+    let mut steps = vec![touch(0, 1, End::Durable)];
+    steps.extend((0..ahead).map(|_| touch(0, 2, End::Durable)));
+    steps.extend([touch(0, 1, End::Gathered), Step::Tick]);
+    steps.extend([touch(1, 2, End::Durable), Step::Look]);
+    steps
+}
+
 /// Draws a step.
 fn step(rng: &mut Rng, lanes: u16) -> Step {
     match rng.index(20) {
         0 => Step::Sync,
         1 => Step::Tick,
+        2 if rng.index(2) == 0 => Step::Rings,
         2 => Step::Checkpoint,
         3 | 4 => Step::Snapshot,
         5..8 => Step::Look,
@@ -135,17 +236,19 @@ fn step(rng: &mut Rng, lanes: u16) -> Step {
             let first = if rng.index(2) == 0 { 0 } else { rng.index(BLOCKS) };
             let second = (first + 1 + rng.index(BLOCKS - 1)) % BLOCKS;
             let blocks = if rng.index(2) == 0 { vec![first] } else { vec![first, second] };
-            let changes = [Change::Write, Change::Touch, Change::Touch, Change::Discard];
-            let changes = blocks.into_iter().map(|block| (block, changes[rng.index(4)]));
+            use Change::{Append, Discard, Touch, Write};
+            let changes = [Write, Append, Touch, Touch, Discard];
+            let changes = blocks.into_iter().map(|block| (block, changes[rng.index(5)]));
             let changes = changes.collect();
             let ends = [End::Durable, End::Durable, End::Deferred, End::Gathered];
             let (others, end) = (rng.index(lanes.into()), ends[rng.index(4)]);
-            Step::Commit { others, changes, end }
+            Step::Commit(Commit { others, changes, is_metadata: rng.index(3) == 0, end })
         }
     }
 }
 
-/// A snapshot, and what its blocks held when it was made; nothing where a block was given up.
+/// A snapshot, and what its blocks held when it was made. Nothing stands for a block that was not
+/// live: what is appended there later goes home at once.
 struct SnapshotView<'j> {
     snapshot: nvm_journal::Snapshot<'j, DynPolicy, crate::erased::AnyMachine>,
     blocks: [Option<Block>; BLOCKS],
@@ -178,13 +281,16 @@ fn take_steps<'s>(
     let failed = |error: Error| error.to_string();
     // Of what an open finds nobody knows which blocks are given up.
     let (mut seen, mut given_up) = (None::<SnapshotView<'_>>, [is_found; BLOCKS]);
+    let mut discarded = [false; BLOCKS];
     for step in steps {
         match step {
-            Step::Commit { others, changes, end } => {
-                commit(world, journal, *others, changes, *end)
-                    .map_err(|error| format!("{step:?}: {error}"))?;
-                for (block, change) in changes {
+            Step::Commit(planned) => {
+                let changes = possible(journal, &planned.changes, &discarded)?;
+                let planned = &Commit { changes, ..planned.clone() };
+                commit(world, journal, planned).map_err(|error| format!("{planned:?}: {error}"))?;
+                for (block, change) in &planned.changes {
                     given_up[*block] = *change == Change::Discard;
+                    discarded[*block] = given_up[*block];
                 }
             }
             Step::Sync => covering(world, || journal.sync())?,
@@ -193,12 +299,13 @@ fn take_steps<'s>(
                 journal.tick(now).map_err(failed)?;
             }
             Step::Checkpoint => covering(world, || journal.checkpoint().map(drop))?,
+            Step::Rings => covering(world, || journal.checkpoint_rings().map(drop))?,
             Step::Snapshot => {
                 drop(seen.take());
                 let snapshot = journal.snapshot().map_err(failed)?;
                 let mut blocks = read_all(journal)?.map(Some);
                 for (block, is_given_up) in blocks.iter_mut().zip(given_up) {
-                    *block = block.filter(|_| !is_given_up);
+                    *block = block.filter(|found| !is_given_up && *found != [0; BLOCK_BYTES]);
                 }
                 seen = Some(SnapshotView { snapshot, blocks });
             }
@@ -210,13 +317,25 @@ fn take_steps<'s>(
     Ok(false)
 }
 
-fn commit(
-    world: &World,
+/// Changes of which only those append whose block is not live: it was discarded, or never written.
+/// A block that was ever written shows a number.
+fn possible(
     journal: &DynJournal,
-    others: usize,
     changes: &[(usize, Change)],
-    end: End,
-) -> Result<(), Error> {
+    discarded: &[bool; BLOCKS],
+) -> Result<Vec<(usize, Change)>, String> {
+    let found = read_all(journal)?;
+    let is_live = |block: usize| !discarded[block] && found[block] != [0; BLOCK_BYTES];
+    let changes = changes.iter().map(|(block, change)| match change {
+        Change::Append if is_live(*block) => (*block, Change::Write),
+        change => (*block, *change),
+    });
+    Ok(changes.collect())
+}
+
+fn commit(world: &World, journal: &DynJournal, planned: &Commit) -> Result<(), Error> {
+    let Commit { others, changes, is_metadata, end } = planned;
+    let (others, end) = (*others, *end);
     let begun: Result<Vec<_>, _> = (0..others).map(|_| journal.begin()).collect();
     let _others = begun?;
     let number = next_number(&world.history());
@@ -227,6 +346,8 @@ fn commit(
         match change {
             Change::Touch => transaction.write_at(block, 0, &content[..TOUCHED_BYTES])?,
             Change::Discard => transaction.discard(block)?,
+            Change::Append => transaction.append(block, &content)?,
+            _ if *is_metadata => transaction.write_metadata(block, &content)?,
             _ => transaction.write(block, &content)?,
         }
     }
@@ -261,9 +382,8 @@ fn read_all(journal: &DynJournal) -> Result<[Block; BLOCKS], String> {
 
 impl Scenario for Door {
     fn name(&self) -> String {
-        let Self { kind, lanes, in_commits, steps, steps_after, .. } = self;
-        let room = if *in_commits { "commits" } else { "ticks" };
-        format!("{kind:?}, {lanes} lanes, {room} make room: {steps:?}, then {steps_after:?}")
+        let Self { kind, setting, steps, steps_after, .. } = self;
+        format!("{kind:?}, {setting:?}: {steps:?}, then {steps_after:?}")
     }
 
     fn start(&self) -> Image {
@@ -349,31 +469,137 @@ impl Doors {
     }
 }
 
-/// Rules of the front door that programs have to notice the absence of, each with a policy under
-/// which it matters.
-pub const NOTICED: [(Rule, Kind); 4] = [
-    (Rule::SnapshotsKept, Kind::FullBlock),
-    (Rule::SnapshotsEnd, Kind::FullBlock),
-    (Rule::SpillsUnnamed, Kind::Lcow),
-    (Rule::CopyIsNewest, Kind::FullBlock),
+/// A deliberate bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A rule that is switched off.
+    Without(Rule),
+    /// A persist site that is got wrong.
+    At(&'static str, Mutation),
+}
+
+impl Bug {
+    fn mutator(self) -> Mutator {
+        match self {
+            Self::Without(rule) => Mutator::without(&[rule]),
+            Self::At(name, mutation) => {
+                let mut sites = journal_core::SITES.iter().flat_map(|sites| sites.iter());
+                let site = *sites.find(|site| site.name == name).expect("declared");
+                Mutator::with(Mutant { site, mutation })
+            }
+        }
+    }
+}
+
+/// Bugs that programs have to notice, each with a policy under which it matters.
+pub const NOTICED: [(Bug, Kind); 20] = [
+    (Bug::Without(Rule::SnapshotsKept), Kind::FullBlock),
+    (Bug::Without(Rule::SnapshotsEnd), Kind::FullBlock),
+    (Bug::Without(Rule::SnapshotsStamped), Kind::TwoLevel),
+    (Bug::Without(Rule::SpillsUnnamed), Kind::Lcow),
+    // Moves and copies.
+    (Bug::Without(Rule::CopyIsNewest), Kind::FullBlock),
+    (Bug::Without(Rule::CommittedIsMoved), Kind::Lcow),
+    (Bug::At("log.sync", Mutation::DropSync), Kind::TwoLevel),
+    (Bug::At("slot.entry.fence", Mutation::DropFence), Kind::TwoLevel),
+    // Steps.
+    (Bug::Without(Rule::StepPassesSeen), Kind::FullBlock),
+    (Bug::Without(Rule::StepPassesSeen), Kind::Lcow),
+    // Slots.
+    (Bug::Without(Rule::VoidsFenced), Kind::ByteDelta),
+    (Bug::Without(Rule::NewestSpared), Kind::ByteDelta),
+    (Bug::Without(Rule::ActiveOnce), Kind::Lcow),
+    (Bug::Without(Rule::SlotCheck), Kind::Lcow),
+    (Bug::At("slot.clean", Mutation::DropStore), Kind::Lcow),
+    (Bug::At("slot.clean", Mutation::SwapAcross), Kind::Lcow),
+    // Appends.
+    (Bug::Without(Rule::AppendsNotLive), Kind::ByteDelta),
+    (Bug::Without(Rule::AppendsGivenUp), Kind::ByteDelta),
+    (Bug::Without(Rule::HomesMadeSure), Kind::ByteDelta),
+    (Bug::At("append.sync", Mutation::DropSync), Kind::AdaptiveSlots),
 ];
 
 /// Within this number of programs.
 pub const NOTICED_WITHIN: u64 = 500;
 
-/// How many programs it takes to notice that a rule is switched off, if one of the first `most`
-/// does.
+/// How many programs it takes to notice a bug, if one of the first `most` does.
 #[must_use]
-pub fn notices(rule: Rule, kind: Kind, most: u64) -> Option<u64> {
+pub fn notices(bug: Bug, kind: Kind, most: u64) -> Option<u64> {
     let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1);
     let explorer = explorer.with_random_per_point(1);
     let is_noticed = |number: &u64| {
-        let mutator = Mutator::without(&[rule]);
-        let door = Door { mutator, ..Door::drawn(kind, *number) };
+        let door = Door { mutator: bug.mutator(), ..Door::drawn(kind, *number) };
         let explored = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
             explorer.explore(&door).is_err()
         }));
         explored.unwrap_or(true)
     };
     (0..most).find(is_noticed).map(|number| number + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_is_noticed() {
+        for (bug, kind) in NOTICED {
+            let programs = notices(bug, kind, NOTICED_WITHIN);
+            assert!(programs.is_some(), "{kind:?}: nothing notices {bug:?}");
+            println!("{kind:?}, {bug:?}: {programs:?}");
+        }
+    }
+
+    /// What the journal of a program counts, by the time when it is left.
+    fn counts(door: &Door) -> [u64; 6] {
+        let world = World::boot(door.start(), Model::Torn8);
+        let (mut left, mut is_found, mut sums) = (door.steps.iter(), false, [0; 6]);
+        loop {
+            let journal = door.open(&world).expect("opens");
+            let reopens = take_steps(&world, &journal, &mut left, is_found).expect("holds");
+            let stats = journal.stats().expect("counts");
+            let appended = stats.total().appended_home;
+            let spilled = stats.gathered.spilled;
+            let (steps, hits) = (stats.stops_in_commits, stats.cached.slot_hits);
+            let counts = [stats.moved, stats.copied, steps, hits, appended, spilled];
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            if !reopens {
+                return sums;
+            }
+            is_found = true;
+        }
+    }
+
+    #[test]
+    fn programs_go_every_way() {
+        let paths = ["moves", "copies", "steps in commits", "clean slots", "appends", "spills"];
+        let ways: [(Kind, &[usize]); 6] = [
+            (Kind::FullBlock, &[1, 2]),
+            (Kind::ByteDelta, &[1, 2, 3, 4]),
+            (Kind::Lcow, &[1, 2, 3, 5]),
+            (Kind::CompressedDelta, &[0, 2]),
+            (Kind::TwoLevel, &[0, 2]),
+            (Kind::Adaptive, &[0, 1, 2, 3, 4, 5]),
+        ];
+        for (kind, ways) in ways {
+            let doors = (0..100).map(|number| Door::drawn(kind, number));
+            let sums = doors
+                .map(|door| counts(&door))
+                .fold([0; 6], |sums, counts| core::array::from_fn(|at| sums[at] + counts[at]));
+            for at in ways {
+                assert!(sums[*at] > 1, "{kind:?} makes no {}: {sums:?}", paths[*at]);
+            }
+        }
+    }
+
+    #[test]
+    fn programs_survive() {
+        let kinds = [Kind::ByteDelta, Kind::Lcow, Kind::TwoLevel, Kind::Adaptive, Kind::Mixed];
+        let until = Instant::now() + Duration::from_secs(600);
+        for kind in kinds {
+            let doors = explore(("the front door", kind), (12, 1), until);
+            assert!(doors.wrong.is_none(), "{kind:?}: {}", doors.wrong.expect("some"));
+            assert!(doors.programs == 12 && doors.report.images > 1_000, "{kind:?}");
+        }
+    }
 }

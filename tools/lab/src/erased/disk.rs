@@ -69,6 +69,10 @@ impl BlockDevice for DynDisk {
         self.0.discard(first, blocks)
     }
 
+    fn write_zeroes(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        self.0.write_zeroes(first, blocks)
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.0.sync()
     }

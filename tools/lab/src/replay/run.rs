@@ -149,7 +149,7 @@ pub struct Made {
     pub copied: u64,
     /// Blocks that went through the shield on their way home.
     pub shielded: u64,
-    /// How often a transaction had to wait for room.
+    /// How often a transaction had to stop, for whatever reason.
     pub stops: u64,
 }
 
@@ -166,7 +166,7 @@ impl Made {
             moved: *moved,
             copied: *copied,
             shielded: checkpointed.shielded,
-            stops: stats.stops_for_bytes + stats.stops_for_frames + stats.stops_for_slots,
+            stops: stats.stops(),
         }
     }
 }

@@ -268,6 +268,25 @@ fn a_lock_is_not_had_twice_by_who_is_favoured() {
 }
 
 #[test]
+fn by_favour_alone_a_lock_is_had_by_who_is_favoured_and_by_nobody_else() {
+    let (lock, is_had) = favouring(0);
+    let guard = lock.try_lock_by_favour();
+    assert_eq!(guard.is_some(), is_had);
+    assert!(lock.try_lock_by_favour().is_none(), "not twice");
+    drop(guard);
+    // Another thread does not have it, and withdraws nothing.
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(lock.try_lock_by_favour().is_none()));
+    });
+    assert_eq!(lock.lock().expect("nobody panics").is_by_favour(), is_had);
+    assert_eq!(lock.try_lock_by_favour().is_some(), is_had);
+    // Nor does a thread that has it by an exchange.
+    let lock = StoreLock::favouring(0, FarFence::register());
+    let _guard = lock.lock().expect("nobody panics");
+    assert!(lock.try_lock_by_favour().is_none());
+}
+
+#[test]
 fn a_panic_of_who_is_favoured_is_told_to_everybody() {
     let (lock, is_had) = favouring(7);
     let panicked = catch_unwind(|| {

@@ -1,6 +1,7 @@
 //! Files of a database that a shim keeps in several: no lock is ever asked for all but the first.
 
-use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+use std::io;
 use std::sync::Mutex;
 
 use journal_core::block_device::check_request;
@@ -11,7 +12,53 @@ use nvm_journal::{BlockNumber, BlockSize};
 
 use super::*;
 use crate::database::mounted_file::Shared;
+use crate::database::old_pages::RoomForOld;
+use crate::files::PlainFile;
 use crate::mount::Mount;
+
+/// A file of old pages, in memory.
+#[derive(Clone)]
+struct Spilled {
+    file: Vec<u8>,
+    may_grow: Arc<AtomicBool>,
+}
+
+impl Spilled {
+    fn open(&self) -> io::Result<Box<dyn PlainFile>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl PlainFile for Spilled {
+    fn read_at(&mut self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let there = self.file.get(at as usize..).unwrap_or_default();
+        let read = there.len().min(into.len());
+        into[..read].copy_from_slice(&there[..read]);
+        Ok(read)
+    }
+
+    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if !self.may_grow.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.truncate(at as usize);
+        self.file.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn len(&mut self) -> io::Result<u64> {
+        Ok(self.file.len() as u64)
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.file.resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A file in memory as a disk, which grows. It can be told to fail.
 #[derive(Clone)]
@@ -19,6 +66,10 @@ struct Bytes {
     file: Arc<Mutex<Vec<u8>>>,
     /// Writes that are done before one fails.
     good: Arc<AtomicUsize>,
+    /// Whether there is room for a file of old pages.
+    spills: Arc<AtomicBool>,
+    /// Whether other programs were kept away, each time that this changed.
+    keeps: Arc<Mutex<Vec<bool>>>,
 }
 
 fn place(
@@ -31,6 +82,8 @@ fn place(
 }
 
 const BLOCK: BlockSize = BlockSize::new(512).expect("a block size");
+/// How many bytes of old pages are noted in these tests.
+const NOTED: usize = 8 << 10;
 
 impl BlockDevice for Bytes {
     fn facts(&self) -> DeviceFacts {
@@ -75,13 +128,20 @@ impl BlockDevice for Bytes {
 
 impl Bytes {
     fn new() -> Self {
-        Self { file: Arc::default(), good: Arc::new(AtomicUsize::new(usize::MAX)) }
+        Self {
+            file: Arc::default(),
+            good: Arc::new(AtomicUsize::new(usize::MAX)),
+            spills: Arc::new(AtomicBool::new(true)),
+            keeps: Arc::default(),
+        }
     }
 
     /// A process that has the file, and a connection there.
     fn process(&self) -> Connection {
         let settings = Mount::new().shared().nvm_bytes(1 << 20).block_size(BLOCK);
         let (disk, of_len, of_cut) = (self.clone(), self.clone(), self.clone());
+        let keeps = Arc::clone(&self.keeps);
+        let spill = Spilled { file: Vec::new(), may_grow: Arc::clone(&self.spills) };
         let len = move || of_len.file.lock().expect("nobody panicked").len() as u64;
         let now = len.clone();
         let anew = Box::new(move || settings.anew(&disk, now()));
@@ -89,7 +149,8 @@ impl Bytes {
             len: Box::new(move || Ok(len())),
             identity: (0, 0),
             anew,
-            keep: Box::new(|_| ()),
+            keep: Box::new(move |now| keeps.lock().expect("nobody panicked").push(now)),
+            room: RoomForOld { in_memory: NOTED, spill: Box::new(move || spill.open()) },
             ahead: Mutex::default(),
         };
         let cut = move |len: u64| {
@@ -195,5 +256,125 @@ fn what_is_taken_back_is_told_to_the_connection_that_wrote() {
         connection.write(0, &[1; 512]).expect("SQLite rolls back");
         connection.go_home(sys::SQLITE_IOERR_FSYNC).expect("there is room");
     }
+    assert_eq!(disk.content(), [1; 4096]);
+}
+
+/// What is noted of a long transaction takes a bounded memory. The rest is in a file, and goes home
+/// as well where the transaction is taken back.
+#[test]
+fn a_long_transaction_notes_its_old_pages_in_a_file() {
+    let disk = Bytes::new();
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    let old: Vec<u8> = (0..512).flat_map(|page: u32| [page as u8; 512]).collect();
+    connection.write(0, &old[..64 << 10]).expect("room");
+    for (page, bytes) in old.chunks(512).enumerate() {
+        connection.write(page as u64 * 512, bytes).expect("room");
+    }
+    connection.sync().expect("a sync");
+    assert_eq!(connection.database.noted(), (0, 0));
+    let full = Err(sys::SQLITE_FULL);
+    let noted = |connection: &mut Connection| {
+        for page in 0..512 {
+            // A page that is written twice is noted as it was at first.
+            for new in [0xEE, 0xDD] {
+                connection.write(page * 512, &[new; 512]).expect("room");
+            }
+            let (memory, _) = connection.database.noted();
+            assert!(memory <= NOTED, "page {page}: {memory} bytes");
+        }
+        connection.set_len(512).expect("can be");
+        let (memory, file) = connection.database.noted();
+        assert!(memory <= NOTED && file > 2 * 511 * 512, "{memory} bytes, {file} in a file");
+    };
+    // 1. The transaction is taken back.
+    noted(&mut connection);
+    disk.good.store(0, Ordering::SeqCst);
+    assert_eq!(connection.sync(), full);
+    assert_eq!(read(&connection, old.len()), old);
+    disk.good.store(usize::MAX, Ordering::SeqCst);
+    connection.database.go_home(sys::SQLITE_IOERR).expect("there is room");
+    assert_eq!(disk.content(), old);
+    // 2. It goes home.
+    noted(&mut connection);
+    connection.sync().expect("room");
+    assert_eq!(disk.content(), [0xDD; 512]);
+    assert_eq!(connection.database.noted(), (0, 0));
+    // 3. Where the file takes nothing, a page that cannot be noted is not changed.
+    connection.write(0, &old).expect("room");
+    connection.sync().expect("room");
+    disk.spills.store(false, Ordering::SeqCst);
+    let refused = (0..512).find(|page| connection.write(page * 512, &[1; 512]) == full);
+    let changed = refused.expect("no room for notes") as usize * 512;
+    assert!(changed > 0 && changed <= NOTED, "{changed}");
+    assert_eq!(read(&connection, old.len())[changed..], old[changed..]);
+    assert_eq!(connection.set_len(0), full);
+    assert_eq!(connection.len(), old.len() as u64);
+    connection.write(0, &[1; 512]).expect("it is noted already");
+    connection.sync().expect("room");
+    assert_eq!(disk.content()[..changed], vec![1; changed]);
+    assert_eq!(disk.content()[changed..], old[changed..]);
+}
+
+/// A connection that has a batch refused as one that fails, and gives it up.
+fn refused(disk: &Bytes) -> Connection {
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    connection.begin_batch().expect("may write");
+    for page in 0..4096 {
+        connection.write(page * 512, &[1; 512]).expect("memory");
+    }
+    assert_eq!(connection.commit_batch(), Err(sys::SQLITE_IOERR_COMMIT_ATOMIC));
+    connection.roll_batch_back();
+    assert!(connection.database.falls_back.load(Ordering::Relaxed));
+    connection
+}
+
+/// Only the rollback journal of a refused batch has its head held back. One that lies in memory is
+/// never created, so the next one that is created belongs to no refused batch.
+#[test]
+fn a_refused_batch_whose_journal_is_in_memory_leaves_no_mark() {
+    let disk = Bytes::new();
+    let mut connection = refused(&disk);
+    // The VFS does so before the first page that is written behind the refusal.
+    assert!(connection.wants_journal_sync());
+    connection.journal_is_synced();
+    assert!(!connection.database.falls_back.load(Ordering::Relaxed));
+    // A transaction that ends without another page.
+    let mut connection = refused(&disk);
+    connection.unlock(Level::None);
+    assert!(!connection.database.falls_back.load(Ordering::Relaxed));
+    assert!(!connection.wants_journal_sync());
+}
+
+/// The last connection that closes takes its lock with it. So the mount has one of its own as long
+/// as the file is in pieces.
+#[test]
+fn a_file_in_pieces_is_kept_from_others_until_it_is_whole() {
+    let disk = Bytes::new();
+    let kept = || disk.keeps.lock().expect("nobody panicked").clone();
+    let mut connection = disk.process();
+    connection.is_now(Level::Exclusive);
+    connection.write(0, &[1; 4096]).expect("room");
+    connection.sync().expect("a sync");
+    assert!(!connection.database.keep_if_in_pieces());
+    for page in [0, 2] {
+        connection.write(page * 512, &[2; 512]).expect("room");
+    }
+    disk.good.store(1, Ordering::SeqCst);
+    assert_eq!(connection.sync(), Err(sys::SQLITE_FULL));
+    let database = Arc::clone(&connection.database);
+    drop(connection);
+    assert_eq!(kept(), []);
+    assert!(database.keep_if_in_pieces());
+    assert_eq!(kept(), [true]);
+    // It is not asked for twice, and stays while the disk takes nothing.
+    assert!(database.keep_if_in_pieces());
+    assert_eq!(database.go_home(sys::SQLITE_IOERR), Err(sys::SQLITE_FULL));
+    assert_eq!(kept(), [true]);
+    disk.good.store(usize::MAX, Ordering::SeqCst);
+    database.go_home(sys::SQLITE_IOERR).expect("there is room");
+    assert_eq!(kept(), [true, false]);
+    assert!(!database.keep_if_in_pieces());
     assert_eq!(disk.content(), [1; 4096]);
 }
