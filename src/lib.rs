@@ -93,7 +93,7 @@ pub use adaptive::{Adaptive, Wish};
 pub use any_policy::AnyPolicy;
 #[cfg(feature = "byte-delta")]
 #[doc(inline)]
-pub use byte_delta::{Appends, ByteDelta};
+pub use byte_delta::ByteDelta;
 #[cfg(feature = "compressed-delta")]
 #[doc(inline)]
 pub use compressed_delta::CompressedDelta;

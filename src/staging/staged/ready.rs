@@ -49,7 +49,7 @@ impl Staged {
                 some = [NO_PATCH; SOME_PATCHES];
                 fill(&mut some, each())
             }
-            ..=FEW_PATCHES => {
+            _ if count as usize <= FEW_PATCHES => {
                 few = [NO_PATCH; FEW_PATCHES];
                 fill(&mut few, each())
             }

@@ -320,7 +320,7 @@ mod tests {
     fn blocks_of_zeroes_are_written_as_many_as_asked_for() {
         let zeroes = |block_size, first, blocks| {
             let mut device = Told { block_size, writes: Vec::new() };
-            let done = (&mut device).write_zeroes(BlockNumber(first), blocks);
+            let done = device.write_zeroes(BlockNumber(first), blocks);
             done.map(|()| device.writes).map_err(|error| error.kind)
         };
         let (small, large) = (BlockSize::DEFAULT, BlockSize::MAX);

@@ -33,7 +33,7 @@ pub enum Kind {
     TwoLevel,
     /// In the fewest bytes; what takes more than half of a block goes to the disk.
     Adaptive,
-    /// The same policy with slots instead of the disk. What is appended goes home.
+    /// `adaptive` with slots instead of the disk. What is appended goes home.
     AdaptiveSlots,
     /// Each of the ways there are, by what the new image is.
     Mixed,
