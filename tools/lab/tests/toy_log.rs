@@ -87,8 +87,8 @@ fn every_mutant_at_every_site_is_killed() {
         let bag = hunt_log(model, log::site::ALL, &[], &[0, 1, 0]);
         assert!(bag.is_clean(), "{model}:\n{bag}");
         // Four sites put in flight, three fence (two ways each), one range of two lines can be
-        // shortened, and three sites can go wrong in one way.
-        assert_eq!(bag.killed(), 2 * 4 + 2 * 3 + 1 + 3, "{bag}");
+        // shortened, three sites can go wrong in one way, and one store can be left out.
+        assert_eq!(bag.killed(), 2 * 4 + 2 * 3 + 1 + 3 + 1, "{bag}");
     }
 }
 

@@ -222,6 +222,15 @@ impl<K: Kernels> Adaptive<K> {
         choice
     }
 
+    /// Like [`choose`](Self::choose), where the check of the old image is known. Patches are then
+    /// cheaper to encode.
+    pub fn choose_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Choice {
+        match update.change {
+            Change::Patches(_) => self.choose_for_patches(update, Some(old_check), out),
+            _ => self.choose(update, out),
+        }
+    }
+
     /// Whether a block that nothing has to survive of goes home: the write there comes anyway, so
     /// it costs its part in a sync. In persistent memory it would cost its lines.
     fn goes_home(&self, update: &Update<'_>, choice: &Choice, block_bytes: usize) -> bool {
@@ -281,7 +290,10 @@ impl<K: Kernels> Adaptive<K> {
         };
         match deltas::put_patches(&self.kernels, (old, old_check), patches, out) {
             Ok(true) => {
-                let coding_ns = coding_ns(Form::Runs, old.len());
+                let coding_ns = match old_check {
+                    Some(_) => model::patching_ns(old.len()),
+                    None => coding_ns(Form::Runs, old.len()),
+                };
                 Choice { coding_ns, ..Choice::of(true, old.len(), out) }
             }
             Ok(false) => Choice::whole(Placement::Unchanged),
@@ -417,10 +429,7 @@ impl<K: Kernels> Policy for Adaptive<K> {
     }
 
     fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
-        match update.change {
-            Change::Patches(_) => self.choose_for_patches(update, Some(old_check), out).placement,
-            _ => self.place(update, out),
-        }
+        self.choose_on(update, old_check, out).placement
     }
 
     fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {

@@ -5,7 +5,7 @@
 //! by ticks, by checkpoints, or at the end of commits. In between it makes snapshots and reads
 //! them. It writes data, metadata and patches, and appends to blocks that are not live.
 //!
-//! Its [`Setting`] is drawn too: from which thresholds on room is made, how much a step does,
+//! Its `Setting` is drawn too: from which thresholds on room is made, how much a step does,
 //! whether copies make room, whether slots hold what was read, and whether logged blocks are
 //! pinned in a small cache. Memory for what is gathered is short, so that lcow spills. The
 //! thresholds also move blocks into the disk-side log, where a policy has one.

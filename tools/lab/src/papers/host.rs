@@ -8,9 +8,10 @@ pub struct Host {
     pub operation_ns: u64,
     /// A page that is written through the file system.
     pub page_ns: u64,
-    /// More, for each page that a block journal logs.
+    /// More, for each page of data that a block journal logs.
     pub logged_page_ns: u64,
-    /// More, for each page that goes to the journal in memory: an assumption, of HasFS alone.
+    /// More, for each page of data that goes to the journal in memory. On the host of NJS as much
+    /// as where a block journal logs it; on that of HasFS an assumption of its own.
     pub slot_page_ns: u64,
     pub open_ns: u64,
     pub read_page_ns: u64,
@@ -50,6 +51,7 @@ impl Host {
     pub const NJS: Self = Self {
         cores: 6,
         page_ns: 4_000,
+        slot_page_ns: 2_000,
         flushes_checkpoints: true,
         syncs_directory: true,
         // It is jbd2 with other writes.

@@ -25,12 +25,25 @@ pub struct HostPolicy {
     /// Whether it is as published, and on a host of its time; or as the library has it, on a host
     /// of today.
     is_published: bool,
+    /// From which fraction of a lane on room is made, in 256ths, where the policy is not asked.
+    reclaims_at: Option<u8>,
     clock: Clock,
 }
 
 impl HostPolicy {
     pub fn new(policy: impl Into<AnyPolicy>, clock: &Clock) -> Self {
-        Self { policy: policy.into(), whole_slots: false, is_published: true, clock: clock.clone() }
+        Self {
+            policy: policy.into(),
+            whole_slots: false,
+            is_published: true,
+            reclaims_at: None,
+            clock: clock.clone(),
+        }
+    }
+
+    /// Makes room from this fraction of a lane on, in 256ths, whatever the policy would say.
+    pub fn reclaims_at(self, fraction: u8) -> Self {
+        Self { reclaims_at: Some(fraction), ..self }
     }
 
     /// As the library has it, on a host of today, which is the one of the policies' own model.
@@ -94,6 +107,13 @@ impl Policy for HostPolicy {
         let placement = self.policy.place(update, out);
         self.charge_placed(placement, out);
         placement
+    }
+
+    fn place_on(&self, update: &Update<'_>, old_check: u64, out: &mut Encoder<'_>) -> Placement {
+        let AnyPolicy::Adaptive(adaptive) = &self.policy else { return self.place(update, out) };
+        let choice = adaptive.choose_on(update, old_check, out);
+        self.charge_ns(choice.coding_ns);
+        choice.placement
     }
 
     fn prefix_of(&self, patches: &[Patch<'_>], at: usize) -> Option<Prefix> {
@@ -177,7 +197,8 @@ impl Policy for HostPolicy {
     }
 
     fn thresholds(&self) -> Thresholds {
-        self.policy.thresholds()
+        let of_policy = || self.policy.thresholds();
+        self.reclaims_at.map_or_else(of_policy, |fraction| Thresholds::new(fraction, fraction))
     }
 
     fn pacing(&self) -> Pacing {

@@ -3,7 +3,7 @@
 /// What has to hold of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
-    /// A test fails outside.
+    /// Ours has to be within.
     Must(f64, f64),
     /// Ours has to be on the side of this value where the paper's is: above it.
     Above(f64),
@@ -17,8 +17,22 @@ impl Band {
         Self::Must(least, f64::INFINITY)
     }
 
-    /// A band twice as wide: about the middle of its ends, or from a nearer end on.
-    fn widened(self) -> Self {
+    /// A band twice as wide: about the middle of its ends, or from a nearer end on. Where all of
+    /// it is on one side of what is neither more nor less, so is all of the wider one.
+    fn widened(self, neither: f64) -> Self {
+        let wider = self.twice_as_wide();
+        match (self, wider) {
+            (Self::Must(from, _), Self::Must(least, to)) if from >= neither => {
+                Self::Must(least.max(neither), to)
+            }
+            (Self::Must(_, to), Self::Must(from, most)) if to <= neither => {
+                Self::Must(from, most.min(neither))
+            }
+            _ => wider,
+        }
+    }
+
+    fn twice_as_wide(self) -> Self {
         match self {
             Self::Must(from, to) if to.is_finite() && from.is_finite() => {
                 let more = (to - from) / 2.0;
@@ -133,7 +147,17 @@ impl Row {
     /// This row, in a band twice as wide.
     #[must_use]
     pub fn widened(self) -> Self {
-        Self { band: self.band.widened(), ..self }
+        let neither = match self.unit {
+            Unit::Percent => 0.0,
+            Unit::Times => 1.0,
+            _ => f64::NEG_INFINITY,
+        };
+        let band = if neither.is_finite() {
+            self.band.widened(neither)
+        } else {
+            self.band.twice_as_wide()
+        };
+        Self { band, ..self }
     }
 
     pub const HEAD: &'static str = concat!(
@@ -156,4 +180,19 @@ impl Row {
 /// How much more `ours` is than `other`, in a hundred.
 pub fn percent_more(ours: f64, other: f64) -> f64 {
     100.0 * (ours / other - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_band_is_on_the_same_side() {
+        let wider = |from, to, neither| Band::Must(from, to).widened(neither);
+        assert_eq!(wider(12.0, 22.0, 1.0), Band::Must(7.0, 27.0));
+        assert_eq!(wider(1.4, f64::INFINITY, 1.0), Band::at_least(1.0));
+        assert_eq!(wider(30.0, f64::INFINITY, 0.0), Band::at_least(15.0));
+        assert_eq!(wider(-60.0, -10.0, 0.0), Band::Must(-85.0, 0.0));
+        assert_eq!(wider(-10.0, 40.0, 0.0), Band::Must(-35.0, 65.0));
+    }
 }

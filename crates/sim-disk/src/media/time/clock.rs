@@ -130,8 +130,12 @@ impl Clock {
         *now = now.saturating_add(nanos);
     }
 
-    /// Adds to the current actor's time, once a core is free for it: it computes.
+    /// Adds to the current actor's time, once a core is free for it: it computes. What computes
+    /// nothing waits for no core.
     pub fn charge_cpu(&self, nanos: u64) {
+        if nanos == 0 {
+            return;
+        }
         let mut times = self.lock();
         let now = *times.now();
         let core = (0..times.cores.len()).min_by_key(|core| times.cores[*core]);
@@ -208,6 +212,17 @@ mod tests {
         clock.switch_to(Actor::Host(0));
         clock.charge(50);
         assert_eq!(clock.now(), 150);
+    }
+
+    #[test]
+    fn what_computes_nothing_waits_for_no_core() {
+        let clock = Clock::with(2, 1);
+        clock.charge_cpu(10);
+        clock.switch_to(Actor::Host(1));
+        clock.charge_cpu(0);
+        assert_eq!(clock.now(), 0);
+        clock.charge_cpu(1);
+        assert_eq!(clock.now(), 11);
     }
 
     #[test]

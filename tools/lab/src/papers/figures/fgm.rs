@@ -2,6 +2,7 @@
 //! copied into the same memory.
 
 use block_journal::Mode;
+use journal_core::Protocol;
 use object_log::{ObjectLog, Settings};
 use sim_disk::time::{Clock, MemoryModel};
 
@@ -61,6 +62,7 @@ const fn in_nvm(objects_max: u64) -> Kept {
         disk_log: true,
         objects_max: Some(objects_max),
         transaction_blocks: TRANSACTION_BLOCKS,
+        protocol: Protocol::OneFence,
     })
 }
 
@@ -76,6 +78,8 @@ const COPIED: Ring = Ring::Copied(MemoryModel::fgm());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FgmWork {
     Varmail,
+    /// Appends of 16 KB.
+    VarmailLarge,
     Fileserver,
     /// Blocks an append, and appends between two fsyncs.
     WriteFsync(u64, u64),
@@ -86,6 +90,7 @@ impl FgmWork {
     fn name(self) -> String {
         match self {
             Self::Varmail => "varmail, appends of 4 KB".to_owned(),
+            Self::VarmailLarge => "varmail, appends of 16 KB".to_owned(),
             Self::Fileserver => "fileserver".to_owned(),
             Self::WriteFsync(blocks, every) => format!("writefsync {} KB x {every}", 4 * blocks),
             Self::Postmark(files) => format!("postmark, {files} K files"),
@@ -100,6 +105,10 @@ impl FgmWork {
         match self {
             Self::Varmail => {
                 let (steps, count) = (loads::varmail::<1>(), loads::VARMAIL_OPERATIONS);
+                machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
+            }
+            Self::VarmailLarge => {
+                let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
                 machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
             }
             Self::Fileserver => {
@@ -210,6 +219,13 @@ pub fn figures_9_to_12(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<V
     let works = [
         ("FGM 9a", FgmWork::Varmail, percent, ("+ 51.8 %", must(30.0)), ("+ 34.5 %", must(30.0))),
         (
+            "FGM 9a",
+            FgmWork::VarmailLarge,
+            percent,
+            ("+ 51.8 %", Band::Printed),
+            ("+ 34.5 %", Band::Printed),
+        ),
+        (
             "FGM 10a",
             FgmWork::Fileserver,
             percent,
@@ -261,12 +277,30 @@ pub fn figures_9_to_12(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<V
             let compared = Compared { figure, compared, paper, ours, other: &other, unit, band };
             rows.push(compared.row(scale));
         }
+        if matches!(work, FgmWork::Varmail | FgmWork::WriteFsync(1, 32)) {
+            rows.push(against_two_fences(figure, work, &ours, scale)?);
+        }
     }
     rows.extend(with_a_sync(scale, &is_wanted)?);
     if is_wanted("FGM 12a") {
         rows.extend(without_a_shield(scale)?);
     }
     Ok(rows)
+}
+
+/// The same work, where a commit has a second fence, and a tail word behind it.
+fn against_two_fences(
+    figure: &'static str,
+    work: FgmWork,
+    ours: &Ran,
+    scale: u64,
+) -> Result<Row, Failure> {
+    let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
+    let tails = Kept::Nvm(InNvm { protocol: Protocol::TailPointer, ..nvm });
+    let other = &work.run(tails, scale)?;
+    let compared = format!("{}: one fence / two and a tail word", work.name());
+    let (paper, unit, band) = ("-", Unit::Percent, Band::Printed);
+    Ok(Compared { figure, compared, paper, ours, other, unit, band }.row(scale))
 }
 
 /// Figure 11a on a second disk alone.
@@ -385,14 +419,14 @@ pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, Curves), F
     Ok((rows, curves))
 }
 
-/// How much faster it is, on other media.
-pub fn postmark_against_disk(
+/// How much faster a workload is, on other media.
+pub fn against_disk(
+    work: FgmWork,
     medium: Medium,
     memory: MemoryModel,
     scale: u64,
 ) -> Result<f64, Failure> {
     let machine = Machine { medium, ..MACHINE };
-    let work = FgmWork::Postmark(500);
     let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
     let ours = work.run_on(&machine, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
     let other = work.run_on(&machine, ordered(Ring::SecondDisk), scale)?;

@@ -2,6 +2,7 @@
 //! state drive.
 
 use block_journal::Mode;
+use journal_core::Protocol;
 use nvm_journal::{Journal, Lcow};
 use sim_disk::time::{Clock, MemoryModel, TimedPmem};
 
@@ -54,6 +55,7 @@ const fn kept(caller_flushes: bool) -> Kept {
         step_blocks: BATCH_BLOCKS,
         disk_log: true,
         transaction_blocks: TRANSACTION_BLOCKS,
+        protocol: Protocol::OneFence,
     })
 }
 
@@ -88,9 +90,12 @@ impl Micro {
         writes_back: bool,
         scale: u64,
     ) -> Result<Ran, Failure> {
+        self.run_on(&Machine { medium, writes_back, ..MACHINE }, kept, scale)
+    }
+
+    fn run_on(self, machine: &Machine, kept: Kept, scale: u64) -> Result<Ran, Failure> {
         let blocks = (self.megabytes << 8) / scale;
         let machine = Machine {
-            medium,
             files: 4 * scale,
             file_blocks: (0, 0),
             first_blocks: blocks,
@@ -98,8 +103,7 @@ impl Micro {
             filled_percent: 100,
             directories: Directories::One,
             run_ns: Some(RUN_NS),
-            writes_back,
-            ..MACHINE
+            ..*machine
         };
         let is_random = self.is_random;
         let at_a_time = if is_random { 1 } else { 16 };
@@ -251,16 +255,18 @@ pub fn figure_7_random(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// How much faster random writes are than without a journal, on other media.
+/// How much faster random writes are than without a journal, on another host and other media.
 pub fn random_against_none(
+    host: Host,
     medium: Medium,
     memory: MemoryModel,
     scale: u64,
 ) -> Result<f64, Failure> {
     let micro = Micro { megabytes: 20 << 10, is_random: true };
     let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
-    let ours = micro.run(medium, Kept::Nvm(InNvm { memory, ..nvm }), true, scale)?;
-    let other = micro.run(medium, Kept::Without, true, scale)?;
+    let machine = Machine { host, medium, ..MACHINE };
+    let ours = micro.run_on(&machine, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
+    let other = micro.run_on(&machine, Kept::Without, scale)?;
     Ok(ours.per_second / other.per_second)
 }
 
@@ -388,7 +394,7 @@ pub fn table_4(scale: u64) -> Result<Vec<Row>, Failure> {
                 blocks[0], blocks[1]
             );
             let compared = format!("{name}, {said}: an open that writes all home");
-            rows.push(row(compared, all, must, String::new()));
+            rows.push(row(compared, all, must, why.clone()));
             let compared = format!("{name}, {said}: the {PAGES} pages alone");
             rows.push(row(compared, pages, Band::Printed, why));
         }
@@ -409,9 +415,7 @@ pub fn figures_11_and_12(scale: u64) -> Result<Vec<Row>, Failure> {
         let is_hdd = name == "HDD";
         for (work, said) in works {
             let ours = work.run(medium, OURS, scale)?;
-            for (mode, kept) in
-                [OTHERS[0], OTHERS[2], OTHERS[3], ("NVM journal of 1 GB", NVM_JOURNAL)]
-            {
+            for (mode, kept) in OTHERS.into_iter().chain([("NVM journal of 1 GB", NVM_JOURNAL)]) {
                 let other = work.run(medium, kept, scale)?;
                 let compared = format!("{name}, {said}: / {mode}");
                 let figure = if is_hdd { "HasFS 11" } else { "HasFS 12" };

@@ -2,10 +2,11 @@
 
 use block_journal::Mode;
 use byte_delta::{Appends, ByteDelta, Settings};
+use journal_core::Protocol;
 use sim_disk::time::{Clock, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::files::case::{InNvm, Kept, Machine};
+use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
 use crate::papers::files::fs::Directories;
 use crate::papers::files::loads::{self, Loop, Overwrite, Postmark};
 use crate::papers::files::setup::{Checkpoints, Ran};
@@ -60,6 +61,7 @@ const fn in_nvm(policy: fn(&Clock) -> HostPolicy, checkpoints: Checkpoints) -> K
         disk_log: true,
         objects_max: None,
         transaction_blocks: TRANSACTION_BLOCKS,
+        protocol: Protocol::OneFence,
     })
 }
 
@@ -133,6 +135,10 @@ pub enum Write {
 
 /// Writes a file of 8 GB, without a sync; a new one, or over one that is there.
 fn iozone(write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+    iozone_on(&MACHINE, write, kept, scale)
+}
+
+fn iozone_on(machine: &Machine, write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
     let blocks = FILE_BLOCKS / scale;
     let at_a_time = if write == Write::Random { 1 } else { 16 };
     let operations = match write {
@@ -148,7 +154,7 @@ fn iozone(write: Write, kept: Kept, scale: u64) -> Result<Ran, Failure> {
         directories: Directories::One,
         filled_percent: 100,
         operations: Some(operations),
-        ..MACHINE
+        ..*machine
     };
     machine.run(kept, scale, |_| Overwrite {
         file: 0,
@@ -209,6 +215,9 @@ pub fn figure_8b(work: Work, scale: u64) -> Result<Vec<Row>, Failure> {
         let band = if stands_still { Band::at_least(40.0) } else { Band::Printed };
         let compared = format!("{}; {way}", work.name());
         rows.push(row("NJS 8b", compared, paper, &ours, &other, band, scale));
+        if work == Work::Varmail && stands_still {
+            rows.push(against_two_fences(work, &ours, scale)?);
+        }
     }
     Ok(rows)
 }
@@ -232,6 +241,17 @@ fn row(
         scale,
         why: both(ours, other),
     }
+}
+
+/// The same work, where a commit has a second fence, and a tail word behind it.
+fn against_two_fences(work: Work, ours: &Ran, scale: u64) -> Result<Row, Failure> {
+    let Kept::Nvm(nvm) = in_nvm(byte_delta, Checkpoints::StandStill) else {
+        return Err("a journal in memory".into());
+    };
+    let tails = Kept::Nvm(InNvm { protocol: Protocol::TailPointer, ..nvm });
+    let other = work.run(tails, scale)?;
+    let compared = format!("{}; stands still: one fence / two and a tail word", work.name());
+    Ok(row("NJS 8b", compared, "-", ours, &other, Band::Printed, scale))
 }
 
 /// NJS figure 1: the gates among the baselines.
@@ -258,11 +278,17 @@ pub fn figure_11(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let papers = ["+ 7.2 %", "+ 5.5 %", "+ 6.9 %"];
     for (work, paper) in Work::ALL.into_iter().zip(papers) {
-        let split = work.run(in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
-        let all = work.run(in_nvm(all_logged, Checkpoints::StandStill), scale)?;
-        let band = if work == Work::Varmail { Band::Above(0.0) } else { Band::Printed };
-        let compared = format!("{}: all logged / split", work.name());
-        rows.push(row("NJS 11", compared, paper, &all, &split, band, scale));
+        for (way, checkpoints) in WAYS {
+            let split = work.run(in_nvm(byte_delta, checkpoints), scale)?;
+            let all = work.run(in_nvm(all_logged, checkpoints), scale)?;
+            let band = match (work, checkpoints) {
+                (Work::Varmail, Checkpoints::StandStill) => Band::Above(0.0),
+                (Work::Postmark | Work::Fileserver, Checkpoints::Beside) => Band::at_least(-10.0),
+                _ => Band::Printed,
+            };
+            let compared = format!("{}; {way}: all logged / split", work.name());
+            rows.push(row("NJS 11", compared, paper, &all, &split, band, scale));
+        }
     }
     Ok(rows)
 }
@@ -413,6 +439,23 @@ pub fn figure_9(scale: u64, large_scale: u64) -> Result<(Vec<Row>, Plot), Failur
         curves,
     };
     Ok((rows, plot))
+}
+
+/// How much faster random writes are than in data mode, on another host and other media.
+pub fn random_against_data_mode(
+    host: Host,
+    medium: Medium,
+    memory: MemoryModel,
+    scale: u64,
+) -> Result<f64, Failure> {
+    let machine = Machine { host, medium, ..MACHINE };
+    let other = data_mode(Ring::RamDisk(memory));
+    let Kept::Nvm(nvm) = in_nvm(byte_delta, Checkpoints::StandStill) else {
+        return Err("a journal in memory".into());
+    };
+    let ours = iozone_on(&machine, Write::Random, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
+    let other = iozone_on(&machine, Write::Random, other, scale)?;
+    Ok(ours.per_second / other.per_second)
 }
 
 /// The row of figure 8a that has a mechanism of its own: one sorted sweep.

@@ -2,7 +2,7 @@
 
 use block_journal::Mode;
 use journal_core::policy::{Pacing, Policy as _};
-use journal_core::{BlockSize, DeviceFacts, Overwrite};
+use journal_core::{BlockSize, DeviceFacts, Overwrite, Protocol};
 use nvm_journal::Options;
 use sim_disk::Rng;
 use sim_disk::time::{
@@ -89,6 +89,8 @@ pub struct InNvm {
     pub disk_log: bool,
     /// Blocks of a running transaction at most, at the papers' size.
     pub transaction_blocks: u64,
+    /// How a commit becomes durable.
+    pub protocol: Protocol,
 }
 
 impl InNvm {
@@ -107,6 +109,7 @@ impl InNvm {
             [self.batch_blocks, self.step_blocks].map(|blocks| (blocks / scale).max(16));
         let options = media::options(policy, batch, step).pacing(Pacing::new(None, None, after));
         let options = options.disk_log(self.disk_log).index_frames(frames as usize);
+        let options = options.protocol(self.protocol);
         match self.slot_fraction {
             Some(fraction) => options.slot_fraction(fraction),
             None => options,
@@ -149,6 +152,8 @@ pub struct Machine {
     pub differs: usize,
     /// Whether the disk writes each block whole or not at all: then nothing needs a shield.
     pub is_atomic: bool,
+    /// What is random begins with this.
+    pub seed: u64,
 }
 
 impl Machine {
@@ -172,6 +177,7 @@ impl Machine {
         syncs_homes: true,
         differs: BLOCK,
         is_atomic: false,
+        seed: 0,
     };
 }
 
@@ -198,7 +204,7 @@ impl Machine {
             _ => 0,
         };
         let ring_at = fs.reserve_middle(ring_blocks);
-        let mut rng = Rng::new(11);
+        let mut rng = Rng::new(11 + self.seed);
         let (least, most) = self.file_blocks;
         fs.fill(&mut rng, self.filled_percent, |rng| least + rng.below(most - least + 1));
         if self.first_blocks > 0 {
@@ -233,7 +239,7 @@ impl Machine {
             differs: self.differs,
             sync_ns: self.medium.sync_ns(),
             scale,
-            seed: 5,
+            seed: 5 + self.seed,
         };
         let store = match kept {
             Kept::Without => Store::None { dirty: Default::default() },
