@@ -499,7 +499,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     pub(super) fn keep_in_hand(&self, state: &LaneState<M>, work: &mut Work, needed: u64) {
         let kept = state.in_hand + work.reserved_bytes.saturating_sub(needed);
-        if kept > self.in_hand_max() || self.is_room_awaited() {
+        // Where bytes are kept back, nobody takes them from a hand.
+        let is_taken = kept <= self.in_hand_max() && self.kept_bytes(0) == 0;
+        if !is_taken || self.is_room_awaited() {
             self.unreserve_bytes_beyond(work, needed);
         }
     }

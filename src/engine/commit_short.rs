@@ -250,8 +250,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         durability: Durability,
     ) -> Option<Result<Option<Committed>, Error>> {
-        // Of what was gathered it may name more than one record.
-        let is_usual = !(work.bypasses || work.on_gathered || work.names.note().is_some());
+        // It may name more than one record of what was gathered, or where a block was given up.
+        let names_several = work.names.count() > 1 || work.names.note().is_some();
+        let is_usual = !(work.bypasses || work.on_gathered || names_several);
         if !is_usual || self.common.policy.counts_appends() {
             return None;
         }

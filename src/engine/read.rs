@@ -300,7 +300,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         self.check_not_failed()?;
-        seat.staged.olds.keep(block, |into| self.read_cached(block, into))
+        // Where it cannot be read, there is none to compare with.
+        match seat.staged.olds.keep(block, |into| self.read_cached(block, into)) {
+            Err(Error::Failed) => Err(Error::Failed),
+            _ => Ok(()),
+        }
     }
 
     /// Copies the committed image of a live block that the caller has locked, if ordinary memory

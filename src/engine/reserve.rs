@@ -175,7 +175,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && matches!(patching, Patching::Alone | Patching::OnKept)
             && self.common.geometry.lane_slots_and_log() == 0
             && share.has_room()
-            && !self.wants_step(&share);
+            && !self.wants_step(&share)
+            && !self.is_room_awaited();
         if is_reserved {
             work.note_how(&share);
             self.reserve_frame(&mut share, work, block);

@@ -75,6 +75,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.keeps_for_snapshots() {
             return Ok(false);
         }
+        // What is gathered may be at home already, by an append. The index is asked later (G3).
+        if self.gathering.has(block) {
+            return Ok(false);
+        }
         let share = self.lock_share(block)?;
         let Some(newest) = share.index.newest(block) else { return Ok(false) };
         let frame = share.index.frame(newest);
@@ -87,13 +91,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
 #[cfg(test)]
 mod tests {
+    use journal_core::units::LaneNumber;
     use journal_core::{BlockDevice as _, BlockNumber, BlockSize};
     use pmem_sys::Region;
     use sim_disk::Mutator;
 
     use super::Becoming;
     use crate::machine::tests::{TinyDisk, TinyMachine};
-    use crate::{AnyPolicy, FullBlock, Journal, Options, Transaction};
+    use crate::{AnyPolicy, ByteDelta, FullBlock, Journal, Options, Transaction};
 
     /// TR1: a block that was written since its discard is left alone.
     #[test]
@@ -124,5 +129,42 @@ mod tests {
         assert_eq!(forget(), 0, "the discard is not durable");
         journal.sync().expect("it is now");
         assert_eq!(forget(), 1);
+    }
+
+    /// TR1: an append that is gathered goes home before its record. A trim that comes in between
+    /// leaves the block alone.
+    #[test]
+    fn a_gathered_append_at_home_is_not_forgotten() {
+        let disk = TinyDisk::of(BlockSize::DEFAULT, 8);
+        let nvm = Region::anonymous(4 << 20).expect("memory");
+        let options = Options::new().policy(ByteDelta::new().into()).lanes(1).hook(Mutator::new());
+        let journal: Journal<AnyPolicy, TinyMachine> =
+            Journal::format(nvm, disk.clone(), &options).expect("a journal");
+        let block = BlockNumber(3);
+        // The first step of a trim.
+        journal.transact(|tx| tx.discard(block)).expect("commits");
+        journal.transact_gathered(|tx| tx.append(block, &[7; 4096])).expect("gathers");
+        let shared = journal.shared();
+        let cell = shared.lane(LaneNumber(0));
+        std::thread::scope(|scope| {
+            let lane = shared.lock_lane(cell).expect("free");
+            let committer = scope.spawn(|| shared.commit_batch());
+            let mut home = [0; 4096];
+            while home != [7; 4096] || !cell.turn.is_busy() {
+                let mut disk = disk.clone();
+                disk.read(block, &mut home).expect("reads");
+                std::thread::yield_now();
+            }
+            // The second step, while the committer waits for its lane.
+            let mut transaction = journal.begin().expect("begins");
+            transaction.lock(block).expect("is free");
+            let forgotten = transaction.forget_home(3..4, Becoming::Zero).expect("works");
+            assert!(forgotten.is_empty(), "{forgotten:?}");
+            drop(lane);
+            committer.join().expect("no panic").expect("commits");
+        });
+        let mut found = [1; 4096];
+        journal.read(block, &mut found).expect("reads");
+        assert_eq!(found, [7; 4096]);
     }
 }

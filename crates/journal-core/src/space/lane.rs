@@ -484,8 +484,9 @@ impl Names {
 
     /// Entries in the record: the names, and the note. No record names its own lane, so there are
     /// no more than lanes.
+    #[must_use]
     #[inline]
-    pub(crate) const fn count(&self) -> usize {
+    pub const fn count(&self) -> usize {
         (self.lanes.count_ones() as usize).saturating_add(self.note.is_some() as usize)
     }
 

@@ -201,7 +201,13 @@ impl MountedFile {
             self.send_home(shared, ahead)?;
         }
         if change.is_alone {
-            self.with(|file| ahead.old.note(&shared.room, file, (change.writes, change.len)))?;
+            let old = &mut ahead.old;
+            let noted = self.with(|file| old.note(&shared.room, file, (change.writes, change.len)));
+            if noted.is_err() && !ahead.is_ahead {
+                // Nothing of it was changed, and another program may come next.
+                ahead.old = OldPages::default();
+            }
+            noted?;
         }
         ahead.is_ahead = true;
         let changed = self.with(|file| change.make(file));

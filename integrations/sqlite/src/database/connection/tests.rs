@@ -378,3 +378,42 @@ fn a_file_in_pieces_is_kept_from_others_until_it_is_whole() {
     assert!(!database.keep_if_in_pieces());
     assert_eq!(disk.content(), [1; 4096]);
 }
+
+/// A change whose old pages find no room leaves none of them: another program may change the file
+/// before this one fails again, and what goes home then is not older than that.
+#[test]
+fn old_pages_of_a_refused_change_are_forgotten() {
+    let disk = Bytes::new();
+    let mut first = disk.process();
+    first.is_now(Level::Exclusive);
+    first.write(0, &[1; 64 << 10]).expect("room");
+    first.sync().expect("a sync");
+    // A batch whose notes find no room.
+    disk.spills.store(false, Ordering::SeqCst);
+    first.begin_batch().expect("may write");
+    for page in 0..32 {
+        first.write(page * 512, &[2; 512]).expect("memory");
+    }
+    assert!(first.commit_batch().is_err());
+    first.roll_batch_back();
+    first.database.go_home(sys::SQLITE_IOERR).expect("nothing is ahead");
+    assert_eq!(first.database.noted(), (0, 0));
+    first.unlock(Level::None);
+    disk.spills.store(true, Ordering::SeqCst);
+    // Another program has its turn.
+    let mut second = disk.process();
+    second.is_now(Level::Exclusive);
+    second.write(0, &[5; 512]).expect("room");
+    second.sync().expect("a sync");
+    second.unlock(Level::None);
+    assert_eq!(disk.content()[..512], [5; 512]);
+    // The first one again, on a disk that is full.
+    first.is_now(Level::Exclusive);
+    first.database.look_again().expect("a length");
+    first.write(512, &[6; 512]).expect("room");
+    disk.good.store(0, Ordering::SeqCst);
+    first.sync().expect_err("the disk is full");
+    disk.good.store(usize::MAX, Ordering::SeqCst);
+    first.database.go_home(sys::SQLITE_IOERR).expect("there is room");
+    assert_eq!(disk.content()[..1024], [[5; 512], [1; 512]].concat());
+}
