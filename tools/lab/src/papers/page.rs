@@ -239,13 +239,17 @@ impl Wanted<'_> {
         let mut section = Section::new(
             "fgm",
             FGM,
-            "- The disk of the homes is not synced before a commit elsewhere. This is an assumption \
+            "- The disk of the homes is not synced before a commit elsewhere. This is an \
+            assumption \
              about the kernel, and the paper's own figure 11a is the only evidence for it: with \
              such a sync both would wait for a turn of that disk at each fsync, so at most 3 x \
-             could come out of its 15.8 x. The rows \"data is synced\" have the sync, and show what \
+             could come out of its 15.8 x. The rows \"data is synced\" have the sync, and show \
+             what \
              hangs on this: 9a then has no gain.\n\
-             - The rows \"two and a tail word\" are the same policy with the usual protocol: a record, \
-             a fence, a tail pointer, a fence. Where each fsync waits for a disk, 200 ns of another \
+             - The rows \"two and a tail word\" are the same policy with the usual protocol: a \
+             record, \
+             a fence, a tail pointer, a fence. Where each fsync waits for a disk, 200 ns of \
+             another \
              fence are nothing.\n\
              - FGM 11a: the drive writes 128 KB in 0.87 ms, and the journal on a second disk \
              waits for two turns, 16.7 ms. A run takes 60 s, as filebench's do that say nothing, \
@@ -309,13 +313,15 @@ impl Wanted<'_> {
              - Re-write: both write the same 8 GB to the same disk, which takes most of the time. \
              Where the threads stand still for checkpoints, ours is the slower one. In the \
              background it has the sign.\n\
-             - The block journal writes no logged data home by age. That of Linux does, after 30 s. \
+             - The block journal writes no logged data home by age. That of Linux does, after 30 \
+             s. \
              When it was tried at k = 4, random gained 3 % alone, and fileserver lost 14 %. So the \
              gain at random is by when the homes are written, and no more certain than that.\n\
              - Host: a page of data takes 2 us more wherever it is logged, by ours as by the block \
              journal.\n\
              - NJS 9a: the paper writes its file of 8 GB again. No older version of its data is \
-             left in 128 MB by then, so byte update has next to nothing to gain by, and nothing to lose at 100 %. In the rows \
+             left in 128 MB by then, so byte update has next to nothing to gain by, and nothing \
+             to lose at 100 %. In the rows \
              \"regions\" the journal has them: 16 MB are written three times before the next 16 \
              MB. The third pass is the first that finds an older version beside the newest, so a \
              third of the writes can gain. The paper does not write so, and these rows have no \
@@ -358,9 +364,12 @@ impl Wanted<'_> {
              - Room is made by ticks beside the threads, from seven eighths on, in batches of \
              128 MB at k = 1.\n\
              - Figures 7 to 10: a run takes 30 s, and ours fills its 14 GB to less than three \
-             quarters in them. So nothing of ours goes to the disk, and \"larger than the NVM\" never \
-             comes to be. What the rows compare is a write into a slot with a write-back cache. Runs \
-             of figures 11 and 12 end after 150 s at k = 16, where some have not filled the journal \
+             quarters in them. So nothing of ours goes to the disk, and \"larger than the NVM\" \
+             never \
+             comes to be. What the rows compare is a write into a slot with a write-back cache. \
+             Runs \
+             of figures 11 and 12 end after 150 s at k = 16, where some have not filled the \
+             journal \
              four times.\n\
              - HDD, webserver: the threads read, and nothing differs. Webproxy also reads for most \
              of the time, and gains by the inodes that it need not write in place.\n\
@@ -372,7 +381,8 @@ impl Wanted<'_> {
              the writer moves the buffer into slots, which the paper may mean.\n\
              - Varmail beside a journal of 1 GB in memory: in the run that was specified, the \
              threads stand still for that journal's checkpoints most of the time. The paper says \
-             that they are rare, so its run must end before. The rows \"short\" end earlier. On the \
+             that they are rare, so its run must end before. The rows \"short\" end earlier. On \
+             the \
              HDD the two are then nearly level, since both wait for reads. They have no band.\n\
              - Table 4: the band is that of all that an open writes home. The paper writes pages \
              home and leaves metadata out. Ours writes the pages alone in a quarter of its time or \

@@ -288,7 +288,7 @@ pub fn figures_9_to_12(scale: u64, is_wanted: impl Fn(&str) -> bool) -> Result<V
     Ok(rows)
 }
 
-/// The same work, where a commit has a second fence, and a tail word behind it.
+/// A workload whose commits have a second fence, and a tail word behind it.
 fn against_two_fences(
     figure: &'static str,
     work: FgmWork,

@@ -243,7 +243,7 @@ fn row(
     }
 }
 
-/// The same work, where a commit has a second fence, and a tail word behind it.
+/// A workload whose commits have a second fence, and a tail word behind it.
 fn against_two_fences(work: Work, ours: &Ran, scale: u64) -> Result<Row, Failure> {
     let Kept::Nvm(nvm) = in_nvm(byte_delta, Checkpoints::StandStill) else {
         return Err("a journal in memory".into());

@@ -15,7 +15,8 @@ Each parameter halved and doubled, all others as they are. Times faster than the
 
 - HasFS 7, the turn and the seek: without a journal the drive's elevator is at work, with more or \
 fewer requests to choose from in a turn. Which ones it picks is not monotone in either.
-- HasFS 8: ours is bound by the processor and by the memory. Where a scattered write costs half, the \
+- HasFS 8: ours is bound by the processor and by the memory. Where a scattered write costs half, \
+the \
 baseline is as fast as ours, and the sign of the figure is gone.
 - FGM 11a waits for two turns of the journal's disk at each fsync, and for nothing else.
 - NJS 8a: ours gains by the order in which a sweep writes home, so by what a seek costs. At the \

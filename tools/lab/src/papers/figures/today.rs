@@ -22,10 +22,12 @@ All data goes through the journal of 128 MB, which with FRAM is 8 MB. There is n
 unless the table says so, which is the default of `Options`. Operations a second; the fastest is \
 bold.
 
-- All policies make room from five eighths of a lane on. Checkpoints run beside the threads, so room \
+- All policies make room from five eighths of a lane on. Checkpoints run beside the threads, so \
+room \
 that is made early makes nobody wait. At three quarters, which is the default of most policies, \
 the threads of *mail* wait for it.
-- `adaptive` is told how fast memory and disk are (`line_nanos`, `disk`; with NVMe `home_nanos(0)`, \
+- `adaptive` is told how fast memory and disk are (`line_nanos`, `disk`; with NVMe \
+`home_nanos(0)`, \
 since no commit waits there for a block that goes home), and that appended data may go home \
 (`appends_home`). With a log it puts there what takes more than half a block \
 (`bypass_above(128)`). The other policies have their defaults.
@@ -33,8 +35,10 @@ since no commit waits there for a block that goes home), and that appended data 
 - *pages*: one thread overwrites pages of a file of 64 MB at random. A tenth of each page differs, \
 in one run of bytes. An fsync comes after 16 pages.
 
-`adaptive` is to be at most 5 % behind the fastest. The second table says what both take. Where all \
-policies made room from one half on, `compressed-delta` was 7 % ahead of it in *pages* with FRAM, or \
+`adaptive` is to be at most 5 % behind the fastest. The second table says what both take. Where \
+all \
+policies made room from one half on, `compressed-delta` was 7 % ahead of it in *pages* with FRAM, \
+or \
 5 % with a log, and `byte-delta` 7 % in *mail* with a log.
 ";
 
