@@ -65,8 +65,8 @@ const TRUST_TEXT: &str = "\
   were settled while the gates were being looked at. Where the ring lies alone moves some gates in
   and out of their bands.
 - Numbers in the text are those of the run that the rows are of. Most figures are of one seed.
-- The sections are of three builds of one day. In those of all but the gates, FGM's throughput and
-  media of today, a host that computed nothing waited for a core.
+- The sections are of three builds of one day, and FGM's figures 13 and 14 of an earlier run. In all
+  but the gates and media of today, a host that computed nothing waited for a core.
 - FGM 12a gains several times what the paper does, and is in its band, which has no upper end. So do
   HasFS 9 and 10 beside data mode.
 ";
