@@ -241,8 +241,8 @@ impl Wanted<'_> {
             FGM,
             "- The disk of the homes is not synced before a commit elsewhere. This is an \
             assumption \
-             about the kernel, and the paper's own figure 11a is the only evidence for it: with \
-             such a sync both would wait for a turn of that disk at each fsync, so at most 3 x \
+             about the kernel, and the paper's own figure 11a is the only evidence for it. With \
+             such a sync both would wait for a turn of that disk at each fsync. So at most 3 x \
              could come out of its 15.8 x. The rows \"data is synced\" have the sync, and show \
              what \
              hangs on this: 9a then has no gain.\n\
