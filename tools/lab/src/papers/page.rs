@@ -376,7 +376,8 @@ impl Wanted<'_> {
              the writer moves the buffer into slots, which the paper may mean.\n\
              - Varmail beside a journal of 1 GB in memory: in the run that was specified, the \
              threads stand still for that journal's checkpoints most of the time. The paper says \
-             that they are rare, so its run must end before. The rows \"short\" end earlier. On the \
+             that they are rare, so its run must end before. The rows \"short\" end earlier. On \
+             the \
              HDD the two are then nearly level, since both wait for reads. They have no band.\n\
              - Table 4: the band is that of all that an open writes home. The paper writes pages \
              home and leaves metadata out. On the HDD ours writes the pages alone in 0.1 to 0.3 \
