@@ -34,6 +34,7 @@
 //! | [`Store`] | a journal without type parameters: `Arc<dyn Store>` |
 //! | [`BlockFiles`], [`BlockFile`], [`Batch`] | named files in one journal |
 //! | [`OneFile`] | one file, each block of which has its own place on the disk |
+//! | [`Part`] | some blocks of a store, as a store: several of the above share one journal |
 //! | [`SpanDisk`] | a small disk in persistent memory, for what `OneFile` keeps beside its file |
 //!
 //! # What is durable when
@@ -66,11 +67,13 @@ mod error;
 mod files;
 mod layout;
 mod one_file;
+mod part;
 mod span_disk;
 mod store;
 
 pub use error::{Damage, DamageKind, Error};
 pub use files::block_files::{Batch, BlockFile, BlockFiles};
 pub use one_file::{OneFile, OneFileState, Write};
+pub use part::Part;
 pub use span_disk::SpanDisk;
 pub use store::Store;

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use std::sync::{PoisonError, RwLock};
 
 use journal_core::check::crc64;
-use nvm_journal::{BlockNumber, CheckpointReport, Durability, Operation, Stats};
+use nvm_journal::{BlockNumber, CheckpointReport, Durability, Operation, Stats, Totals};
 
 use crate::error::{Damage, DamageKind, Error};
 use crate::layout::format::LEN_MAX;
@@ -491,6 +491,14 @@ impl OneFile {
     /// The journal's.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.store.stats().map_err(Error::from)
+    }
+
+    /// The counts that a program watches, cheap enough for a loop.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        self.store.totals().map_err(Error::from)
     }
 
     /// The journal below.

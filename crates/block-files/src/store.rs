@@ -5,7 +5,7 @@ use core::fmt;
 use nvm_journal::policy::Policy;
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Journal, Machine,
-    Operation, Stats,
+    Operation, Stats, Totals,
 };
 
 /// An open journal, whatever its policy, memory and disk are.
@@ -67,6 +67,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of [`Journal::stats`].
     fn stats(&self) -> Result<Stats, Error>;
+
+    /// The counts that a program watches. They wait for no reader of blocks, so a loop may ask.
+    ///
+    /// # Errors
+    /// Those of [`Journal::totals`].
+    fn totals(&self) -> Result<Totals, Error>;
 }
 
 impl<L: Policy + Clone + Send + Sync + 'static, M: Machine> Store for Journal<L, M> {
@@ -113,5 +119,9 @@ impl<L: Policy + Clone + Send + Sync + 'static, M: Machine> Store for Journal<L,
 
     fn stats(&self) -> Result<Stats, Error> {
         Self::stats(self)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Self::totals(self)
     }
 }

@@ -80,7 +80,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block_files::{OneFile, Store};
-use nvm_journal::Stats;
+use nvm_journal::{Stats, Totals};
 use nvm_journal::ports::Hook;
 
 pub use database::counts::Counts;
@@ -172,6 +172,61 @@ pub fn mount_store(
 /// the caller's, under the database's full path with `-journal` or `-wal` behind it. So a power cut
 /// can take all that SQLite writes.
 ///
+/// The files may be in the database's own store, and so in the same persistent memory:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use block_files::{BlockFiles, OneFile, Part, SpanDisk, Store};
+/// use nvm_journal::ports::{Offset, PmemSplit as _};
+/// use nvm_journal::{BlockSize, FileDiskOptions, Joined, Journal, MapOptions, Options};
+/// use nvm_journal_sqlite::{mount_store_with_files, register};
+/// # use rusqlite::{Connection, OpenFlags};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = format!("nvm-journal-sqlite-parts-{}", std::process::id());
+/// # let folder = std::env::temp_dir().join(folder);
+/// # std::fs::create_dir(&folder)?;
+/// # let (path, nvm) = (folder.join("main.db"), folder.join("main.nvj"));
+/// # register("nvj")?;
+/// // 1 MiB for a journal, and 256 blocks behind it: one for the length of the file, 255 for the
+/// // rollback journal.
+/// let (nvm, beside) = MapOptions::new().create(nvm, 2 << 20)?.split_at(Offset(1 << 20))?;
+/// let (size, blocks) = (BlockSize::DEFAULT, 1 << 20);
+/// let file = FileDiskOptions::new().growing(blocks).create(&path, size, 0)?;
+/// let disk = Joined::new(file.clone(), SpanDisk::new(beside, size)?)?;
+/// let journal = Journal::format(nvm, disk, &Options::new().lanes(1).lane_log_blocks(0))?;
+///
+/// let store: Arc<dyn Store> = Arc::new(journal);
+/// let database = Arc::new(Part::new(Arc::clone(&store), 0, blocks + 1)?);
+/// let files = BlockFiles::format(Arc::new(Part::new(store, blocks + 1, 255)?))?;
+/// OneFile::format(Arc::clone(&database) as Arc<dyn Store>, 0)?;
+/// let cut = move |len| file.cut(len).map_err(|_| block_files::Error::Closed);
+/// let mounted = mount_store_with_files(&path, database, Arc::new(files.clone()), cut)?;
+/// # let connection =
+/// #     Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), c"nvj")?;
+/// # connection.execute_batch("PRAGMA journal_mode = PERSIST; CREATE TABLE t (x)")?;
+/// # // A batch that is larger than the journal: SQLite writes a rollback journal.
+/// # connection.execute_batch("INSERT INTO t VALUES (zeroblob(100000))")?;
+/// # connection.execute_batch("UPDATE t SET x = randomblob(1500000)")?;
+/// # assert_eq!(mounted.counts().fallbacks, 1);
+/// # let journal = format!("{}-journal", path.display());
+/// # assert!(files.list().iter().any(|(name, len)| *name == journal && *len > 100_000));
+/// # assert!(!std::path::Path::new(&journal).exists());
+/// # drop(connection);
+/// # mounted.close()?;
+/// # let plain = Connection::open(&path)?;
+/// # let length = plain.query_row("SELECT length(x) FROM t", [], |row| row.get::<_, i64>(0))?;
+/// # assert_eq!(length, 1_500_000);
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Before the next open, [`BlockFiles::open`](block_files::BlockFiles::open) and
+/// [`OneFile::open`] take the place of `format`. A rollback journal that a crash has left is in the
+/// store then, and the first connection rolls it back.
+///
 /// # Errors
 /// Those of [`mount_store`].
 pub fn mount_store_with_files(
@@ -231,6 +286,14 @@ impl Mounted {
     /// The journal's.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.database.with(OneFile::stats).map_err(Error::from)
+    }
+
+    /// The journal's counts that a program watches, cheap enough for a loop.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        self.database.with(OneFile::totals).map_err(Error::from)
     }
 
     /// What the VFS has done so far.

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nvm_journal::ports::BlockDevice;
-use nvm_journal::{BlockNumber, CheckpointReport, Durability, Operation, Stats};
+use nvm_journal::{BlockNumber, CheckpointReport, Durability, Operation, Stats, Totals};
 
 use super::edit::{Edit, read};
 use super::load::load;
@@ -253,6 +253,14 @@ impl BlockFiles {
     /// The journal's.
     pub fn stats(&self) -> Result<Stats, Error> {
         self.shared.store.stats().map_err(Error::from)
+    }
+
+    /// The counts that a program watches, cheap enough for a loop.
+    ///
+    /// # Errors
+    /// The journal's.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        self.shared.store.totals().map_err(Error::from)
     }
 
     /// Blocks that no file has, and neither has the directory. Those that a change has freed which

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block_files::{OneFile, Store as Journaled};
+use block_files::{BlockFiles, OneFile, Part, Store as Journaled};
 use journal_core::{DeviceFacts, Site};
 use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
-    FullBlock, Joined, Journal, Operation, Stats,
+    FullBlock, Joined, Journal, Operation, Stats, Totals,
 };
 use nvm_journal_sqlite::{Files, Mounted, PlainFile, mount_store, mount_store_with_files};
 use rusqlite::Connection;
@@ -25,6 +25,8 @@ use crate::{Longer, connect_to, try_connect};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u64 = 40;
+/// Blocks of the files beside the database, where these are in its store.
+const BESIDE_BLOCKS: u64 = 64;
 /// Bytes of a row that is larger than the lane.
 const HUGE: usize = 7000;
 
@@ -49,6 +51,8 @@ enum Kind {
     All,
     /// Some statements are larger than the lane.
     TooLarge,
+    /// The same, and the rollback journal is in the database's own store.
+    InStore,
 }
 
 /// The rollback journal of a database is the one file of its world.
@@ -82,6 +86,43 @@ impl Files for Beside {
         handle.set_len(0)?;
         handle.sync()
     }
+}
+
+/// The rollback journal of a database is a file in its store. Each open of the database has another
+/// name, and finds the file all the same.
+#[derive(Debug)]
+struct InStore(BlockFiles);
+
+impl InStore {
+    fn is_known(name: &str) -> bool {
+        name.ends_with("-journal")
+    }
+}
+
+impl Files for InStore {
+    fn open(&self, name: &str, creates: bool) -> io::Result<Box<dyn PlainFile>> {
+        if !Self::is_known(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Files::open(&self.0, "journal", creates)
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        Ok(Self::is_known(name) && Files::exists(&self.0, "journal")?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        if !Self::is_known(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Files::remove(&self.0, "journal")
+    }
+}
+
+/// The blocks of the file and its state, and those of the files beside it.
+fn parts(store: &Arc<dyn Journaled>) -> Result<(Arc<dyn Journaled>, Arc<dyn Journaled>), String> {
+    let part = |first, count| Part::new(Arc::clone(store), first, count).map_err(said);
+    Ok((Arc::new(part(0, BLOCKS + 1)?), Arc::new(part(BLOCKS + 1, BESIDE_BLOCKS)?)))
 }
 
 /// A journal with a bug in its commits.
@@ -140,6 +181,10 @@ impl Journaled for Buggy {
 
     fn stats(&self) -> Result<Stats, Error> {
         Journaled::stats(&self.journal)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Journaled::totals(&self.journal)
     }
 }
 
@@ -244,16 +289,23 @@ impl Database {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("db{number}"));
         std::fs::write(&path, []).map_err(said)?;
-        let store = Arc::new(Buggy { journal, bug: self.bug });
-        let mounted = if self.kind == Kind::TooLarge {
-            // SQLite takes what a killed process has left for durable, so it is made so.
-            world.file(0).sync().map_err(said)?;
-            let syncs = self.bug != Bug::NoJournalSync;
-            let files = Arc::new(Beside { world: world.clone(), syncs });
-            mount_store_with_files(&path, store, files, |_| Ok(())).map_err(said)?
-        } else {
-            mount_store(&path, store, |_| Ok(())).map_err(said)?
+        let store: Arc<dyn Journaled> = Arc::new(Buggy { journal, bug: self.bug });
+        let mounted = match self.kind {
+            Kind::TooLarge => {
+                // SQLite takes what a killed process has left for durable, so it is made so.
+                world.file(0).sync().map_err(said)?;
+                let syncs = self.bug != Bug::NoJournalSync;
+                let files = Arc::new(Beside { world: world.clone(), syncs });
+                mount_store_with_files(&path, store, files, |_| Ok(()))
+            }
+            Kind::InStore => {
+                let (own, beside) = parts(&store)?;
+                let files = Arc::new(InStore(BlockFiles::open(beside).map_err(said)?));
+                mount_store_with_files(&path, own, files, |_| Ok(()))
+            }
+            Kind::Few | Kind::All => mount_store(&path, store, |_| Ok(())),
         };
+        let mounted = mounted.map_err(said)?;
         let connection = try_connect(&path).map_err(said)?;
         std::fs::remove_file(&path).map_err(said)?;
         Ok(Open { connection, mounted, fallbacks: Arc::clone(&self.fallbacks) })
@@ -270,6 +322,9 @@ impl Store for Database {
         let image = |bytes| Image::blank(bytes).with_disk(disk(BLOCKS)).with_disk(disk(1));
         match self.kind {
             Kind::TooLarge => image(12 << 10).with_file(FileImage::empty(FileFacts::default())),
+            Kind::InStore => {
+                Image::blank(14 << 10).with_disk(disk(BLOCKS)).with_disk(disk(1 + BESIDE_BLOCKS))
+            }
             Kind::Few | Kind::All => image(1 << 15),
         }
     }
@@ -278,7 +333,12 @@ impl Store for Database {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!("new{number}"));
         std::fs::write(&path, []).map_err(said)?;
-        let journal: Arc<dyn Journaled> = Arc::new(self.journal(world, true)?);
+        let mut journal: Arc<dyn Journaled> = Arc::new(self.journal(world, true)?);
+        if self.kind == Kind::InStore {
+            let (own, beside) = parts(&journal)?;
+            BlockFiles::format(beside).map_err(said)?;
+            journal = own;
+        }
         OneFile::format(Arc::clone(&journal), 0).map_err(said)?;
         let mounted = mount_store(&path, journal, |_| Ok(())).map_err(said)?;
         let connection = connect_to(&path);
@@ -327,7 +387,7 @@ impl Store for Database {
         match self.kind {
             Kind::Few => few.to_vec(),
             Kind::All => [&few[..], &more].concat(),
-            Kind::TooLarge => huge.to_vec(),
+            Kind::TooLarge | Kind::InStore => huge.to_vec(),
         }
     }
 
@@ -412,4 +472,21 @@ pub(crate) fn too_large(folder: &Path, longer: &Longer) {
     let failure = check_store(&new(Bug::NoJournalSync), &budget).map_err(said);
     let failure = failure.expect_err("a bug is planted");
     println!("  {:?}: {}", Bug::NoJournalSync, failure.lines().next().unwrap_or_default());
+}
+
+/// The same with the rollback journal in the database's store. A sync of it that is left out would
+/// do no harm: the journal keeps the order of what it is given. A removal that is not durable would.
+pub(crate) fn too_large_in_store(folder: &Path, longer: &Longer) {
+    let images = if longer.crashes { IMAGES } else { 1 };
+    let budget = StoreBudget::new().images(images).longer(0, 0).faults(0);
+    let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), Kind::InStore);
+    let database = new(Bug::None);
+    let summary = check_store(&database, &budget).unwrap_or_else(|failure| panic!("{failure}"));
+    let fallbacks = database.fallbacks.load(Ordering::Relaxed);
+    println!("  {fallbacks} batches did not fit: {summary}");
+    assert!(fallbacks > 10, "{fallbacks}");
+    let failure = check_store(&new(Bug::EarlyReturn), &budget).map_err(said);
+    let failure = failure.expect_err("a bug is planted");
+    println!("  {:?}: {}", Bug::EarlyReturn, failure.lines().next().unwrap_or_default());
+    assert!(failure.contains("had promised to be durable"), "{failure}");
 }

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     if let Ok(folder) = std::env::var(SHORT) {
         return shared::play(Path::new(&folder));
     }
-    let tests: [(&str, Test); 27] = [
+    let tests: [(&str, Test); 28] = [
         ("a commit is one fence, without journal or wal", plain::one_fence),
         ("every policy commits with one fence", plain::policies),
         ("a closed database is a plain file", plain::plain_after_close),
@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         ("a killed writer loses nothing", kill::killed),
         ("every crash leaves a whole database", crash::search),
         ("every crash in a rollback journal leaves a whole database", crash::too_large),
+        ("every crash of a rollback journal in the store", crash::too_large_in_store),
         ("sqlite itself survives every crash of simulated files", on_files::search),
     ];
     let mut longer = Longer { kills: 24, crashes: false };

@@ -11,7 +11,7 @@ use lab::test_disks::Forgets;
 use nvm_journal::ports::NoHook;
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, FileDiskOptions, FullBlock,
-    Journal, Operation, Stats,
+    Journal, Operation, Stats, Totals,
 };
 
 use crate::calls::{journal, world};
@@ -72,6 +72,10 @@ impl Store for Negligent {
 
     fn stats(&self) -> Result<Stats> {
         Store::stats(&*self.journal)
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        Store::totals(&*self.journal)
     }
 }
 
