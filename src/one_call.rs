@@ -12,7 +12,7 @@ use journal_core::{
 };
 use pmem_sys::NativeKernels;
 
-use crate::engine::commit::Sees;
+use crate::engine::commit::at_once::Sees;
 use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::journal::Journal;
@@ -123,7 +123,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             Err(error) => return Err(error.into()),
         }
         if shared.pins && !operations.iter().all(|one| says_all(one, false)) {
-            return self.commit_staged(operations, durability);
+            return self.stage_and_commit(operations, durability);
         }
         let policy = &shared.common.policy;
         let has_old = |one| has_old(one, policy.logs_patches());
@@ -173,7 +173,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         }
         if shared.ends_any_chain(operations) {
             drop(seat);
-            return self.commit_staged(operations, durability);
+            return self.stage_and_commit(operations, durability);
         }
         seat.work.forget_wants();
         loop {
@@ -197,7 +197,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let shared = self.shared();
         let logs_patches = shared.common.policy.logs_patches();
         if sees == Sees::Olds && !operations.iter().all(|one| says_all(one, logs_patches)) {
-            return self.commit_staged(operations, durability);
+            return self.stage_and_commit(operations, durability);
         }
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
@@ -208,7 +208,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// Commits operations whose new images have to be made from the old ones first. It does so as a
     /// transaction that reads them.
     #[cold]
-    fn commit_staged(
+    fn stage_and_commit(
         &self,
         operations: &[Operation<'_>],
         durability: Durability,

@@ -211,7 +211,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.shared.check_request(block, image.len())?;
         self.shared.common.prefetch_image(image);
         self.shared.prefetch_block(block);
-        self.take_anew(block, Some(hint))?;
+        self.take_first(block, Some(hint))?;
         let shared = self.shared;
         let (wants_old, compares) = (shared.common.policy.wants_old(), shared.compares_cached());
         let is_first = (wants_old || compares) && !self.seat.staged.has(block);
@@ -440,7 +440,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// The errors of [`write`](Self::write).
     pub fn discard(&mut self, block: BlockNumber) -> Result<(), Error> {
         self.shared.check_range(block, 0, 0)?;
-        self.take_anew(block, None)?;
+        self.take_first(block, None)?;
         self.seat.staged.discard(block);
         Ok(())
     }
@@ -573,10 +573,10 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     #[inline]
     fn commit_staged(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
         let (shared, seat): (_, &mut Seat<M::Disk>) = (self.shared, &mut self.seat);
-        let lent = shared.prepare_lent(seat)?;
+        let lent = if seat.staged.has_loans() { shared.prepare_lent(seat)? } else { None };
         let Seat { staged, work, .. } = seat;
         let committed =
-            staged.ready(|operations| shared.commit_staged(work, operations, lent, durability))?;
+            staged.ready(|operations| shared.commit_ready(work, operations, lent, durability))?;
         let has_pages = staged.images() > 0 && shared.caches && !shared.pins;
         if let (Some(committed), true) = (&committed, has_pages) {
             shared.keep_pages(staged, committed);
@@ -599,13 +599,13 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
                     return Ok(result);
                 }
                 Err(error) if self.blocked.is_none() => return Err(error),
-                _ => self.begin_anew()?,
+                _ => self.begin_without_note()?,
             }
         }
     }
 
     /// Begins again, for a caller that does everything anew.
-    pub(crate) fn begin_anew(&mut self) -> Result<(), Error> {
+    pub(crate) fn begin_without_note(&mut self) -> Result<(), Error> {
         self.note = None;
         self.begin_again()
     }
@@ -637,7 +637,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
 
     // Once for each journal, and not once for each call of a user.
     #[inline(never)]
-    fn take_anew(&mut self, block: BlockNumber, update: Option<Hint>) -> Result<(), Error> {
+    fn take_first(&mut self, block: BlockNumber, update: Option<Hint>) -> Result<(), Error> {
         self.anew_if_first(|tx| tx.take(block, update))
     }
 

@@ -3,10 +3,11 @@
 //! 1. The policy decides, and the record's size is known: `Common::prepare` in the core. Nothing
 //!    below can fail for lack of space.
 //! 2. Deferred records of other lanes are made durable: this transaction may depend on them. What
-//!    was reserved beyond the record's size goes back. What the policy sends to the disk is written
-//!    there, before the record that relies on it.
-//! 3. The lane is taken. The record is stored (`Common::store`), and its frames enter the index
-//!    ([`Shared::insert_frame`]). No reader sees them before the lane says that they may be read.
+//!    the policy sends to the disk is written there, before the record that relies on it.
+//! 3. The lane is taken. What was reserved beyond the record's size goes back, or stays in the
+//!    lane's hand for the next transaction. The record is stored (`Common::store`), and its frames
+//!    enter the index ([`Shared::insert_frame`]). No reader sees them before the lane says that
+//!    they may be read.
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
@@ -21,8 +22,9 @@
 //!   [`commit_at_once`](Shared::commit_at_once). Blocks are locked, room is reserved, nothing is
 //!   staged.
 //!
-//! A transaction is [staged](Shared::commit_staged), and has locked and reserved as it was made.
-//! Where it is one operation, it goes the short way as well: `commit_taken`.
+//! A transaction is staged, and has locked and reserved as it was made:
+//! [`commit_ready`](Shared::commit_ready). A lone operation of it is not prepared: `commit_taken`
+//! stores it as `commit_sole` does.
 //! What was [gathered](crate::engine::gather) is committed in the same way, by the thread that
 //! needs it done.
 //!
@@ -46,12 +48,12 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Pieces, PiecesOf,
-    Prepared, RUN_BLOCKS,
+    Alone, Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Pieces, PiecesOf,
+    Prepared, Several, Sole,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
-use journal_core::{BlockNumber, CommitError, Committed, Durability, MediumError, Operation, Rule};
+use journal_core::{CommitError, Committed, Durability, MediumError, Operation, Rule};
 use pmem_sys::StoreLockGuard;
 
 use crate::engine::read::Keeps;
@@ -60,16 +62,10 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::lane_cell::{LaneCell, LaneState};
-use crate::staging::old_images::{OnLoans, OnOlds};
-use crate::staging::seat::Seat;
 use crate::staging::staged::ready::Ready;
 use crate::staging::work::Work;
-use crate::threads::block_locks::Age;
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::Patience;
-
-/// How many operations ahead of the one whose block is taken the prefetch into the caches goes.
-const TAKEN_AHEAD: usize = 2 * RUN_BLOCKS as usize;
 
 impl<L, M: Machine> Shared<L, M> {
     /// Runs `call`; if that panics, the journal has failed.
@@ -89,18 +85,6 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 
 /// A lane, taken.
 pub(super) type LaneGuard<'s, M> = StoreLockGuard<'s, LaneState<M>>;
-
-/// What a policy sees of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sees {
-    /// Its operations, as they are.
-    Operations,
-    /// The operations, with what their live blocks hold.
-    Olds,
-    /// The operations. Where one is a whole image and nothing more is said of it, it comes with
-    /// what its block holds, if that is kept in ordinary memory.
-    CachedOlds,
-}
 
 /// What a record is begun with.
 pub(super) struct RecordTo {
@@ -132,7 +116,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// wait no longer from then on, so copies of its images are kept before. `prepared` says what
     /// the transaction takes, if that is known.
     #[inline]
-    pub(crate) fn commit_staged(
+    pub(crate) fn commit_ready(
         &self,
         work: &mut Work,
         operations: &Ready<'_>,
@@ -140,7 +124,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
-        if let Some(operation) = operations.alone() {
+        if let Some(operation) = operations.only_operation() {
             if let Some(result) = self.commit_taken(work, operation, keeps, durability) {
                 return result;
             }
@@ -158,13 +142,82 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_and_give_back(work, operations, keeps, commit)
     }
 
+    /// Commits the only operation of a transaction that has its block, and has reserved what it
+    /// takes. `None` where what is logged depends on more than the operation; then nothing has
+    /// changed.
+    #[inline]
+    fn commit_taken(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'_>,
+        keeps: Keeps,
+        durability: Durability,
+    ) -> Option<Result<Option<Committed>, Error>> {
+        // It may name more than one record of what was gathered, or where a block was given up.
+        let names_several = work.names.count() > 1 || work.names.note().is_some();
+        let is_usual = !(work.bypasses || work.on_gathered || names_several);
+        if !is_usual || self.common.policy.counts_appends() {
+            return None;
+        }
+        if Several::may_be(operation) {
+            return self.commit_taken_as::<Several<'_>>(work, operation, keeps, durability);
+        }
+        self.commit_taken_as::<Sole<'_>>(work, operation, keeps, durability)
+    }
+
+    #[inline]
+    fn commit_taken_as<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'o>,
+        keeps: Keeps,
+        durability: Durability,
+    ) -> Option<Result<Option<Committed>, Error>> {
+        let (_, encoded) = work.for_one();
+        let mut alone = A::of(&self.common, operation, encoded)?;
+        let most = self.common.sole_bytes_max(alone.sole());
+        if most > work.reserved_bytes {
+            return None;
+        }
+        alone.sole_mut().name(&work.names);
+        let commit = |work: &mut Work| {
+            let (lane, overwritten) = (work.lane, work.overwritten);
+            self.check_not_failed()?;
+            self.make_deferred_durable(Some(lane))?;
+            let mut state = self.lane(lane).turn.take_to_commit().map_err(|_| self.poisoned())?;
+            self.check_not_failed()?;
+            self.put_in_hand(&mut state, work, most);
+            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+            let waits = work.waits;
+            // `encoded` still holds what `A::of` has encoded.
+            let (front, encoded) = work.for_one();
+            let committed = self.recording(state, to, |state, open| {
+                // As in `Lane::store_part`: no lock takes an exchange once something streams.
+                let early = waits.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
+                early.into_iter().for_each(|frame| self.take_in(frame));
+                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+                debug_assert!(
+                    early.is_none_or(|early| early.payload == frame.payload),
+                    "it lies where it was told"
+                );
+                if !waits {
+                    self.take_in(frame);
+                }
+                1
+            });
+            committed.map(Some)
+        };
+        let operations = core::slice::from_ref(operation);
+        Some(self.commit_and_give_back(work, operations, keeps, commit))
+    }
+
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
     /// nothing of them had to be logged.
     ///
     /// However the call ends, the transaction is over. Its blocks are free again except after a
     /// failure, when no thread may see what has become of them.
     #[inline]
-    pub(crate) fn commit<O: Operations + ?Sized>(
+    pub(crate) fn commit_reserved<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -187,122 +240,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_batch()?;
         self.note_overwritten(work, operations);
         Ok(())
-    }
-
-    /// Locks, reserves and commits in one call. Nothing is staged except for the old images, where
-    /// the policy sees them.
-    pub(crate) fn commit_at_once(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        age: Age,
-        operations: &[Operation<'_>],
-        durability: Durability,
-        sees: Sees,
-    ) -> Result<Option<Committed>, Error> {
-        let result = self.commit_unstaged(seat, age, operations, durability, sees);
-        if sees != Sees::Operations {
-            seat.staged.olds.clear();
-        }
-        result
-    }
-
-    #[inline]
-    fn commit_unstaged(
-        &self,
-        seat: &mut Seat<M::Disk>,
-        age: Age,
-        operations: &[Operation<'_>],
-        durability: Durability,
-        sees: Sees,
-    ) -> Result<Option<Committed>, Error> {
-        seat.defers = durability == Durability::Deferred;
-        let work = &mut seat.work;
-        // 1. A transaction that waits for room goes first.
-        if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
-            // How much the transaction takes is known later.
-            if let Err(error) = self.await_room_to_begin(work, age, first.block(), 0) {
-                self.abort(work, &operations[..0]);
-                return Err(error);
-            }
-        }
-        // 2. Blocks are locked, and frames are reserved.
-        let (mut at, mut prefetched) = (0, 0);
-        while at < operations.len() {
-            let ahead = operations.len().min(at + TAKEN_AHEAD);
-            self.prefetch_blocks(&operations[prefetched..ahead]);
-            prefetched = ahead;
-            match self.take_some(work, age, operations, at) {
-                Ok(count) => at += count,
-                Err(error) => {
-                    self.abort(work, &operations[..at]);
-                    return Err(error);
-                }
-            }
-        }
-        if work.on_gathered {
-            if let Err(error) = self.make_gathered_durable(work, operations) {
-                self.abort(work, operations);
-                return Err(error);
-            }
-        }
-        // 3. The policy is asked, with old images if it sees them.
-        // The policy and the device may panic.
-        let watch = self.failure.watch();
-        if let Some(loans) = self.loans_to(operations, sees) {
-            if let Some(prepared) = self.prepare_on_loans(work, &loans) {
-                watch.end();
-                return self.reserve_and_commit(work, &loans, prepared, durability);
-            }
-        }
-        let kept = match sees {
-            Sees::Operations => Ok(()),
-            Sees::Olds => self.keep_olds(seat, operations),
-            Sees::CachedOlds => self.keep_cached_olds(seat, operations),
-        };
-        if let Err(error) = kept {
-            watch.end();
-            self.abort(&mut seat.work, operations);
-            return Err(error);
-        }
-        let Seat { work, staged, .. } = seat;
-        let olds = (sees != Sees::Operations).then_some(&staged.olds);
-        let operations = &OnOlds { operations, olds, are_all: sees == Sees::Olds };
-        // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more
-        //    is reserved than the record takes.
-        let prepared = self.prepare_to_fit(work, operations);
-        watch.end();
-        self.reserve_and_commit(work, operations, prepared, durability)
-    }
-
-    /// Reserves the bytes of the record, and stores it.
-    #[inline]
-    fn reserve_and_commit<O: Operations + ?Sized>(
-        &self,
-        work: &mut Work,
-        operations: &O,
-        prepared: Result<Prepared, CommitError>,
-        durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
-        let bytes = prepared.map_or(0, |prepared| prepared.bytes);
-        let last = operations.count().checked_sub(1);
-        let last = last.map_or(BlockNumber(0), |at| operations.block(at));
-        if let Err(error) = self.reserve_bytes(work, bytes, last) {
-            self.abort(work, operations);
-            return Err(error);
-        }
-        let commit =
-            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
-        self.commit_and_give_back(work, operations, Keeps::All, commit)
-    }
-
-    /// The operations of a call on old images that are lent. `None` where they are copied, or not
-    /// wanted. A policy that bypasses may be asked twice (L3).
-    #[inline]
-    fn loans_to<'o>(&self, operations: &'o [Operation<'o>], sees: Sees) -> Option<OnLoans<'o>> {
-        if sees == Sees::Operations || self.common.policy.bypasses_when_full() {
-            return None;
-        }
-        OnLoans::of(operations, sees == Sees::Olds, |block| self.lends_old(block))
     }
 
     /// Prepares a transaction for which room is reserved.
@@ -472,9 +409,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.write_ahead(work, operations, &prepared)?;
         }
         let cell = self.lane(work.lane);
-        let state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
+        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
-        self.keep_in_hand(&state, work, prepared.bytes);
+        self.put_in_hand(&mut state, work, prepared.bytes);
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
@@ -494,16 +431,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Gives back what is reserved beyond `needed` bytes, unless the lane's holder had better keep
-    /// it in hand for the next transaction. Before anything streams (C4).
+    /// Puts what is reserved into the lane's hand, from which the record is taken. What is reserved
+    /// beyond `needed` bytes goes back before, unless the lane's holder had better have it for the
+    /// next transaction. Before anything streams (C4).
     #[inline]
-    pub(super) fn keep_in_hand(&self, state: &LaneState<M>, work: &mut Work, needed: u64) {
+    fn put_in_hand(&self, state: &mut LaneState<M>, work: &mut Work, needed: u64) {
         let kept = state.in_hand + work.reserved_bytes.saturating_sub(needed);
         // Where bytes are kept back, nobody takes them from a hand.
         let is_taken = kept <= self.in_hand_max() && self.kept_bytes(0) == 0;
         if !is_taken || self.is_room_awaited() {
             self.unreserve_bytes_beyond(work, needed);
         }
+        state.in_hand += core::mem::take(&mut work.reserved_bytes);
     }
 
     /// What every record takes. It begins the record, has `store` store it, accounts for it, and
@@ -525,6 +464,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut record = self.begin_record(&state, cell, (overwritten, is_noted), durability);
         let frames = store(&mut state, &mut record.open);
         let bytes = record.open.bytes();
+        debug_assert!(state.in_hand >= bytes, "all of the record was reserved");
         state.in_hand -= bytes;
         state.stats.add_record(frames as u64, bytes);
         let (sequence, stamp) = (record.open.sequence(), record.open.stamp());
@@ -610,8 +550,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         work.reserved_slots -= taken;
         self.unreserve_slots_and_log(work);
-        debug_assert!(work.reserved_bytes >= open.bytes(), "all of the record was reserved");
-        state.in_hand += core::mem::take(&mut work.reserved_bytes);
         if !all_placed {
             self.unreserve_frames(operations, &placed);
         }
@@ -636,9 +574,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let sequence = open.sequence();
         let is_awaited = state.group.is_awaited();
         // A deferred record does not leave a group behind that no thread fences.
-        let ends_group = durability == Durability::Deferred && is_awaited && !leaves_fence;
+        let flushes_deferred = durability == Durability::Deferred && is_awaited && !leaves_fence;
         let LaneState { lane, slots, .. } = &mut *state;
-        let fenced = lane.close_and_fence(open, slots, ends_group);
+        let fenced = lane.close_and_fence(open, slots, flushes_deferred);
         if !matches!(fenced, Ok(None)) {
             state.stats.fences += state.lane.fences();
             state.group.end();
@@ -750,6 +688,7 @@ pub(super) fn failed_fence<L, M: Machine, T>(
     Err(error)
 }
 
+pub(crate) mod at_once;
 mod give_back;
 
 #[cfg(all(test, not(any(loom, shuttle))))]

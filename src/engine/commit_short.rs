@@ -33,9 +33,6 @@ use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::{Age, Stripe};
 
-/// How many bytes of a large lane are taken in hand at a time: those of some records of a block.
-const IN_HAND_BYTES: u64 = 64 << 10;
-
 /// The most operations of which all shares are taken at once, and the most bytes: other threads
 /// wait for the shares while the images go out.
 const FEW: usize = 16;
@@ -195,7 +192,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let cell = self.lane(lane);
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         let most = self.common.sole_bytes_max(alone.sole());
-        let locked = match self.has_in_hand(lane, &mut state, most) {
+        let locked = match self.see_to_hand(lane, &mut state, most) {
             true => self.lock_sole(lane, age, block)?,
             false => None,
         };
@@ -237,85 +234,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             },
         )
-    }
-
-    /// Commits the only operation of a transaction that has its block, and has reserved what it
-    /// takes. `None` where what is logged depends on more than the operation; then nothing has
-    /// changed.
-    #[inline]
-    pub(super) fn commit_taken(
-        &self,
-        work: &mut Work,
-        operation: &Operation<'_>,
-        keeps: Keeps,
-        durability: Durability,
-    ) -> Option<Result<Option<Committed>, Error>> {
-        // It may name more than one record of what was gathered, or where a block was given up.
-        let names_several = work.names.count() > 1 || work.names.note().is_some();
-        let is_usual = !(work.bypasses || work.on_gathered || names_several);
-        if !is_usual || self.common.policy.counts_appends() {
-            return None;
-        }
-        if Several::may_be(operation) {
-            return self.commit_alone_taken::<Several<'_>>(work, operation, keeps, durability);
-        }
-        self.commit_alone_taken::<Sole<'_>>(work, operation, keeps, durability)
-    }
-
-    #[inline]
-    fn commit_alone_taken<'o, A: Alone<'o, L, M::Kernels>>(
-        &self,
-        work: &mut Work,
-        operation: &Operation<'o>,
-        keeps: Keeps,
-        durability: Durability,
-    ) -> Option<Result<Option<Committed>, Error>> {
-        let (_, encoded) = work.for_one();
-        let mut alone = A::of(&self.common, operation, encoded)?;
-        let most = self.common.sole_bytes_max(alone.sole());
-        if most > work.reserved_bytes {
-            return None;
-        }
-        alone.sole_mut().name(&work.names);
-        let commit = |work: &mut Work| {
-            let (lane, overwritten) = (work.lane, work.overwritten);
-            self.check_not_failed()?;
-            self.make_deferred_durable(Some(lane))?;
-            let mut state = self.lane(lane).turn.take_to_commit().map_err(|_| self.poisoned())?;
-            self.check_not_failed()?;
-            self.keep_in_hand(&state, work, most);
-            state.in_hand += core::mem::take(&mut work.reserved_bytes);
-            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            let waits = work.waits;
-            let (front, encoded) = work.for_one();
-            let committed = self.recording(state, to, |state, open| {
-                // As in `Lane::store_part`: no lock takes an exchange once something streams.
-                let early = waits.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
-                early.into_iter().for_each(|frame| self.take_in(frame));
-                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                debug_assert!(
-                    early.is_none_or(|early| early.payload == frame.payload),
-                    "it lies where it was told"
-                );
-                if !waits {
-                    self.take_in(frame);
-                }
-                1
-            });
-            committed.map(Some)
-        };
-        let operations = core::slice::from_ref(operation);
-        Some(self.commit_and_give_back(work, operations, keeps, commit))
-    }
-
-    /// Takes in a frame for which room is reserved. Others may lock its share until then.
-    #[inline(always)]
-    fn take_in(&self, frame: FrameAt) {
-        // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = self.lock_share(frame.block) else { return };
-        let inserted = self.insert_frame(&mut share, frame);
-        assert!(inserted.is_ok(), "room for the frame was reserved");
-        share.reserved -= 1;
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -382,7 +300,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let cell = self.lane(lane);
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         let most = prepared.bytes_max(&self.common.geometry);
-        let is_taken = self.has_in_hand(lane, &mut state, most)
+        let is_taken = self.see_to_hand(lane, &mut state, most)
             && held.take_all(&mut seat.work, age)?
             && !self.gathering.has_any()
             && !self.has_deferred_beside(lane)
@@ -456,47 +374,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn has_deferred_beside(&self, lane: LaneNumber) -> bool {
         let mut lanes = (0..).map(LaneNumber).zip(&self.lanes);
         lanes.any(|(number, cell)| number != lane && cell.reach.has_deferred())
-    }
-
-    /// Whether `bytes` bytes of a lane are reserved for its holder. If they are not, some more than
-    /// that are reserved, so that mostly nothing changes that others watch.
-    #[inline]
-    fn has_in_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
-        state.in_hand >= bytes || self.take_in_hand(lane, state, bytes)
-    }
-
-    /// The most bytes that are kept in hand where a transaction gives back what it has reserved.
-    #[inline]
-    pub(super) const fn in_hand_max(&self) -> u64 {
-        let part = self.common.geometry.lane_bytes >> 8;
-        if part < IN_HAND_BYTES { part } else { IN_HAND_BYTES }
-    }
-
-    /// Reserves bytes that its holder has in hand, if this thread has the lane without waiting for
-    /// anything: no locked instruction comes into it.
-    #[inline]
-    pub(super) fn take_from_hand(&self, lane: LaneNumber, bytes: u64) -> bool {
-        if bytes > self.in_hand_max() || self.is_room_awaited() {
-            return false;
-        }
-        let Some(mut state) = self.lane(lane).turn.take_by_favour() else { return false };
-        let is_there = self.has_in_hand(lane, &mut state, bytes);
-        if is_there {
-            state.in_hand -= bytes;
-        }
-        is_there
-    }
-
-    #[cold]
-    fn take_in_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
-        if self.is_room_awaited() {
-            return false;
-        }
-        let more = bytes - state.in_hand;
-        let many = more.max(self.in_hand_max());
-        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
-        state.in_hand += taken.unwrap_or(0);
-        taken.is_some()
     }
 
     /// Gives back a lane that nothing was stored in.

@@ -323,7 +323,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let committed = self.watched(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);
-                self.commit(work, &sealed.staged, Keeps::All, Durability::Durable)
+                self.commit_reserved(work, &sealed.staged, Keeps::All, Durability::Durable)
             }
             false => self.commit_spilled(work, &sealed),
         });

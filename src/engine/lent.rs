@@ -167,16 +167,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.with_kept(block, |kept| kept.is_some_and(|kept| kept[at..][..bytes.len()] == *bytes))
     }
 
-    /// Prepares a staged transaction if old images are lent to it. `None` where none are, or where
-    /// its loans had to end. After an error the transaction is over.
-    #[inline]
+    /// Prepares a staged transaction to which old images are lent. `None` where its loans had to
+    /// end. After an error the transaction is over.
     pub(crate) fn prepare_lent(
         &self,
         seat: &mut Seat<M::Disk>,
     ) -> Result<Option<Result<Prepared, CommitError>>, Error> {
-        if !seat.staged.has_loans() {
-            return Ok(None);
-        }
         let Seat { staged, work, .. } = &mut *seat;
         // A policy that bypasses may be asked twice, and images have to be there (L3).
         let prepared = match work.bypasses {

@@ -17,6 +17,7 @@ use pmem_sys::StoreLockGuard;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::lane_cell::LaneState;
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
 use crate::staging::hint::Hint;
@@ -46,6 +47,9 @@ const WHOLE_PART: u64 = 4;
 
 /// At most this number of a block's patches is prefetched: a processor waits for few lines at once.
 const PREFETCHED_MAX: usize = 8;
+
+/// How many bytes of a large lane are taken in hand at a time: those of some records of a block.
+const IN_HAND_BYTES: u64 = 64 << 10;
 
 /// What is kept of a lane is at most the lane divided by this.
 const KEPT_PART: u64 = 16;
@@ -630,6 +634,53 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.ask_for_checkpoint();
         }
         true
+    }
+
+    /// Sees to it that `bytes` bytes are in the lane's hand: reserved for its holder. If they are
+    /// not, some more are reserved, so that mostly nothing changes that others watch. Returns
+    /// whether they are there.
+    #[inline]
+    pub(super) fn see_to_hand(
+        &self,
+        lane: LaneNumber,
+        state: &mut LaneState<M>,
+        bytes: u64,
+    ) -> bool {
+        state.in_hand >= bytes || self.fill_hand(lane, state, bytes)
+    }
+
+    /// The most bytes that are kept in hand where a transaction gives back what it has reserved.
+    #[inline]
+    pub(super) const fn in_hand_max(&self) -> u64 {
+        let part = self.common.geometry.lane_bytes >> 8;
+        if part < IN_HAND_BYTES { part } else { IN_HAND_BYTES }
+    }
+
+    /// Reserves bytes that its holder has in hand, if this thread has the lane without waiting for
+    /// anything: no locked instruction comes into it.
+    #[inline]
+    fn take_from_hand(&self, lane: LaneNumber, bytes: u64) -> bool {
+        if bytes > self.in_hand_max() || self.is_room_awaited() {
+            return false;
+        }
+        let Some(mut state) = self.lane(lane).turn.take_by_favour() else { return false };
+        let is_there = self.see_to_hand(lane, &mut state, bytes);
+        if is_there {
+            state.in_hand -= bytes;
+        }
+        is_there
+    }
+
+    #[cold]
+    fn fill_hand(&self, lane: LaneNumber, state: &mut LaneState<M>, bytes: u64) -> bool {
+        if self.is_room_awaited() {
+            return false;
+        }
+        let more = bytes - state.in_hand;
+        let many = more.max(self.in_hand_max());
+        let taken = [many, more].into_iter().find(|bytes| self.try_reserve_in(lane, *bytes));
+        state.in_hand += taken.unwrap_or(0);
+        taken.is_some()
     }
 
     /// Gives back what is reserved for the holder of a lane.

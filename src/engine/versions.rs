@@ -133,13 +133,11 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     // So that a frame need not be in memory: it would be loaded again by two words at a time.
     #[inline(always)]
     fn take_in(&mut self, frame: FrameAt) -> Result<(), Full> {
-        // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = self.shared.lock_share(frame.block) else { return Ok(()) };
-        share.reserved -= 1;
         if let Some(taken_in) = &mut self.taken_in {
             taken_in.push(frame.block);
         }
-        self.shared.insert_frame(&mut share, frame)
+        self.shared.take_in(frame);
+        Ok(())
     }
 }
 
@@ -147,6 +145,16 @@ impl<L, M: Machine> Shared<L, M> {
     /// Whether a snapshot may see what a commit would forget or write over.
     pub(super) fn keeps_for_snapshots(&self) -> bool {
         self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept)
+    }
+
+    /// Takes in a frame for which room is reserved. Others may lock its share until then.
+    #[inline(always)]
+    pub(super) fn take_in(&self, frame: FrameAt) {
+        // A share whose holder panicked: the journal has failed.
+        let Ok(mut share) = self.lock_share(frame.block) else { return };
+        let inserted = self.insert_frame(&mut share, frame);
+        assert!(inserted.is_ok(), "room for the frame was reserved");
+        share.reserved -= 1;
     }
 
     /// Takes a frame into its share of the index, and drops from it what nothing needs any more.

@@ -59,7 +59,7 @@ pub struct OneFile {
 type Images<'b> = Vec<(u64, Cow<'b, [u8]>)>;
 
 /// Bytes that go into one block.
-struct Part<'b> {
+struct Piece<'b> {
     block: u64,
     at: usize,
     bytes: &'b [u8],
@@ -326,13 +326,13 @@ impl OneFile {
         Ok(())
     }
 
-    fn cut_up<'b>(&self, write: Write<'b>, parts: &mut Vec<Part<'b>>) {
+    fn cut_up<'b>(&self, write: Write<'b>, parts: &mut Vec<Piece<'b>>) {
         let Write { mut at, mut bytes } = write;
         while !bytes.is_empty() {
             let (block, inside) = self.place(at);
             let now = self.block_bytes.saturating_sub(inside).min(bytes.len());
             let (now, rest) = bytes.split_at_checked(now).unwrap_or_default();
-            parts.push(Part { block, at: inside, bytes: now });
+            parts.push(Piece { block, at: inside, bytes: now });
             (at, bytes) = (at.saturating_add(now.len() as u64), rest);
         }
     }
@@ -340,7 +340,7 @@ impl OneFile {
     /// Blocks that may hold something behind the old end, that the new end covers, and that no part
     /// writes. If there are many, they are cleared in transactions of their own: what is behind the
     /// end of a file can change unseen. The last of them are left to the caller.
-    fn clear(&self, old: OneFileState, len: u64, parts: &[Part<'_>]) -> Result<Vec<u64>, Error> {
+    fn clear(&self, old: OneFileState, len: u64, parts: &[Piece<'_>]) -> Result<Vec<u64>, Error> {
         let (first, _) = self.place(old.len);
         let end = len.min(old.zero_from).div_ceil(self.block_bytes as u64);
         let is_written = |block: &u64| parts.binary_search_by_key(block, |part| part.block).is_ok();
@@ -364,7 +364,7 @@ impl OneFile {
     fn images<'b>(
         &self,
         old: OneFileState,
-        parts: &[Part<'b>],
+        parts: &[Piece<'b>],
         clear: &[u64],
     ) -> Result<Images<'b>, Error> {
         let mut images: Images<'b> = Vec::with_capacity(parts.len());

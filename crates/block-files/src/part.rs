@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 
-use nvm_journal::ports::{DeviceError, DeviceErrorKind, DeviceOperation};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
     Totals,
@@ -14,7 +13,8 @@ use crate::store::Store;
 /// [`OneFile`](crate::OneFile) and [`BlockFiles`](crate::BlockFiles) beside it.
 ///
 /// The journal is one for all parts. A sync, a checkpoint or a close of one part is a sync, a
-/// checkpoint or a close of all, and counts are those of the journal.
+/// checkpoint or a close of all, and counts are those of the journal. An error names blocks of the
+/// store, except `OutOfDevice` for what lies outside of the part.
 #[derive(Debug)]
 pub struct Part {
     store: Arc<dyn Store>,
@@ -26,43 +26,20 @@ impl Part {
     /// The `count` blocks from `first` on.
     ///
     /// # Errors
-    /// `OutOfRange` in `Device` where the store ends before.
+    /// `OutOfDevice` where the store ends before.
     pub fn new(store: Arc<dyn Store>, first: u64, count: u64) -> Result<Self, Error> {
         if first.checked_add(count).is_none_or(|end| end > store.block_count()) {
-            return Err(outside(DeviceOperation::Read, BlockNumber(first)));
+            return Err(Error::OutOfDevice { block: BlockNumber(first) });
         }
         Ok(Self { store, first, count })
     }
 
     /// Where `count` blocks from `block` on are in the store.
-    fn place(
-        &self,
-        operation: DeviceOperation,
-        block: BlockNumber,
-        count: u64,
-    ) -> Result<BlockNumber, Error> {
+    fn place(&self, block: BlockNumber, count: u64) -> Result<BlockNumber, Error> {
         let end = block.raw().checked_add(count).filter(|end| *end <= self.count);
         let place = end.and_then(|_| self.first.checked_add(block.raw()));
-        place.map(BlockNumber).ok_or_else(|| outside(operation, block))
+        place.map(BlockNumber).ok_or(Error::OutOfDevice { block })
     }
-
-    fn moved<'b>(&self, operation: &Operation<'b>) -> Result<Operation<'b>, Error> {
-        let block = self.place(DeviceOperation::Write, operation.block(), 1)?;
-        Ok(match operation {
-            Operation::Update(update) => {
-                let mut update = *update;
-                update.block = block;
-                Operation::Update(update)
-            }
-            Operation::Discard(_) => Operation::Discard(block),
-            Operation::Active(_, active) => Operation::Active(block, active),
-        })
-    }
-}
-
-/// Behind the end of a part may be blocks of another one.
-const fn outside(operation: DeviceOperation, block: BlockNumber) -> Error {
-    Error::Device(DeviceError::new(operation, DeviceErrorKind::OutOfRange, block))
 }
 
 impl Store for Part {
@@ -75,12 +52,12 @@ impl Store for Part {
     }
 
     fn read_at(&self, block: BlockNumber, at: usize, into: &mut [u8]) -> Result<(), Error> {
-        self.store.read_at(self.place(DeviceOperation::Read, block, 1)?, at, into)
+        self.store.read_at(self.place(block, 1)?, at, into)
     }
 
     fn read_run(&self, first: BlockNumber, into: &mut [u8]) -> Result<(), Error> {
         let count = into.len().div_ceil(self.block_size().bytes());
-        let place = self.place(DeviceOperation::Read, first, count as u64)?;
+        let place = self.place(first, count as u64)?;
         self.store.read_run(place, into)
     }
 
@@ -89,8 +66,8 @@ impl Store for Part {
         operations: &[Operation<'_>],
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let moved: Result<Vec<_>, _> = operations.iter().map(|one| self.moved(one)).collect();
-        self.store.commit(&moved?, durability)
+        let moved = operations.iter().map(|one| Ok(one.on(self.place(one.block(), 1)?)));
+        self.store.commit(&moved.collect::<Result<Vec<_>, Error>>()?, durability)
     }
 
     fn sync(&self) -> Result<(), Error> {

@@ -80,8 +80,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block_files::{OneFile, Store};
-use nvm_journal::{Stats, Totals};
 use nvm_journal::ports::Hook;
+use nvm_journal::{Stats, Totals};
 
 pub use database::counts::Counts;
 pub use error::Error;

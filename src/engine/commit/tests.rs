@@ -1,11 +1,14 @@
 //! What the cache takes of a transaction whose blocks are another one's by then.
 
+use journal_core::BlockNumber;
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
+use super::at_once::Sees;
 use super::*;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::staging::hint::Hint;
+use crate::staging::seat::Seat;
 use crate::staging::staged::Below;
 use crate::{AnyPolicy, FullBlock, Journal, Options};
 
@@ -83,7 +86,7 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
         staged.write(block, Hint::DATA, &[byte; BLOCK]);
         let durability = Durability::Durable;
         let committed =
-            staged.ready(|operations| shared.commit_staged(work, operations, None, durability));
+            staged.ready(|operations| shared.commit_ready(work, operations, None, durability));
         committed.expect("commits").expect("is logged");
         let misses = || journal.stats().expect("counts").cached.misses;
         let before = misses();
@@ -153,7 +156,7 @@ fn no_transaction_stores_more_than_it_has_reserved() {
         assert!(shared.take_bytes(work.lane, left, 0), "others have all of it");
         let image = [1; BLOCK];
         let write = [Operation::write(BlockNumber(3), &image)];
-        shared.commit(work, &write[..], Keeps::All, Durability::Durable)
+        shared.commit_reserved(work, &write[..], Keeps::All, Durability::Durable)
     };
     let refused = commit(Mutator::new());
     assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");

@@ -253,7 +253,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 2. The record names the slots.
         let operations = BatchOperations::of(staged, &named);
         self.note_overwritten(work, &operations);
-        let committed = self.commit(work, &operations, Keeps::All, Durability::Durable)?;
+        let committed = self.commit_reserved(work, &operations, Keeps::All, Durability::Durable)?;
         // 3. The slots that it does not name are given back (SP4).
         if given.is_empty() {
             return Ok(committed);

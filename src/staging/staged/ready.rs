@@ -99,7 +99,7 @@ pub(crate) struct Ready<'s> {
 impl<'s> Ready<'s> {
     /// The only operation, where there are no more, and nothing is lent for it.
     #[inline]
-    pub(crate) fn alone(&self) -> Option<&Operation<'s>> {
+    pub(crate) fn only_operation(&self) -> Option<&Operation<'s>> {
         self.one.as_ref().filter(|_| !self.staged.blocks[0].is_lent)
     }
 

@@ -7,6 +7,7 @@ use journal_core::check::crc64;
 use nvm_journal::policy::{Change, Update};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
+    Totals,
 };
 
 /// The size of its blocks.
@@ -103,5 +104,9 @@ impl Store for Plain {
 
     fn stats(&self) -> Result<Stats, Error> {
         Ok(Stats::default())
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Ok(Totals::default())
     }
 }

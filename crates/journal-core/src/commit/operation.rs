@@ -47,6 +47,16 @@ impl<'a> Operation<'a> {
             Self::Discard(block) | Self::Active(block, _) => *block,
         }
     }
+
+    /// The operation on another block: for a store that is a part of a larger one.
+    #[must_use]
+    pub const fn on(self, block: BlockNumber) -> Self {
+        match self {
+            Self::Update(update) => Self::Update(Update { block, ..update }),
+            Self::Discard(_) => Self::Discard(block),
+            Self::Active(_, active) => Self::Active(block, active),
+        }
+    }
 }
 
 /// The operations of one transaction, ascending by block, each block once.

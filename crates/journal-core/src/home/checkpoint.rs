@@ -304,7 +304,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             found = found.or_else(|| {
                 blocks.find(|block| {
                     let newest = index.newest_below(*block, bounds);
-                    newest.is_some_and(|newest| self.goes_home(index, newest, scope))
+                    newest.is_some_and(|newest| self.is_wanted(index, newest, scope))
                 })
             });
         });

@@ -434,7 +434,7 @@ impl Oldest<'_> {
             *looked = looked.saturating_add(here.len());
             for newest in here.filter_map(|number| index.newest_in_node(number)) {
                 let block = index.frame(newest).block;
-                if search.finds(index, block) {
+                if search.decide(index, block).is_some() {
                     let last_use = search.slot_of(index, block).map_or(0, last_use);
                     self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
                 }

@@ -61,14 +61,14 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         }
     }
 
-    /// What a batch has of a block; `None` where the block is not to be written now.
-    pub(super) fn look_at(
+    /// Decides whether a block goes home now: what a batch has of it, or `None`.
+    pub(super) fn decide(
         &mut self,
         index: &Index<impl IndexMemory>,
         block: BlockNumber,
     ) -> Option<Batched> {
         let newest = index.newest_below(block, self.bounds)?;
-        if !self.home.goes_home(index, newest, self.scope) {
+        if !self.home.is_wanted(index, newest, self.scope) {
             return None;
         }
         // A version behind the bounds may be on its way into that very slot.
@@ -108,11 +108,6 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         leaves
     }
 
-    /// Whether a block is to be written now.
-    pub(super) fn finds(&mut self, index: &Index<impl IndexMemory>, block: BlockNumber) -> bool {
-        self.look_at(index, block).is_some()
-    }
-
     /// The slot that a block's durable content is built from.
     pub(super) fn slot_of(
         &self,
@@ -144,7 +139,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             look_ahead(common, indexes, waiting);
             let has_room = count < batch.len();
             let found = indexes.of(block, |index| {
-                let found = self.look_at(index, block)?;
+                let found = self.decide(index, block)?;
                 if let Some(newest) = index.newest(block).filter(|_| !found.is_chain) {
                     lanes.prefetch(&index.frame(newest));
                 }
@@ -176,7 +171,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         let mut limit = None;
         indexes.each(|index| {
             for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
-                if self.look_at(index, block).is_some() {
+                if self.decide(index, block).is_some() {
                     waiting.add(block, &mut limit);
                 }
             }
@@ -193,7 +188,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
                 if end.is_some_and(|end| block >= end) {
                     continue;
                 }
-                let Some(batched) = self.look_at(index, block) else { continue };
+                let Some(batched) = self.decide(index, block) else { continue };
                 if count == batch.len() {
                     (count, end) = keep_lower_half(batch);
                     if end.is_some_and(|end| block >= end) {
@@ -216,7 +211,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         let (mut count, whole_shield) = (0_usize, self.shield_room);
         indexes.each_with_use(|index, last_use| {
             for block in index.each_block() {
-                let Some(batched) = self.look_at(index, block) else { continue };
+                let Some(batched) = self.decide(index, block) else { continue };
                 // The last use is kept where the check is of what goes to the log.
                 let content = self.slot_of(index, block).map_or(0, last_use).into();
                 if keep_oldest(batch, &mut count, Batched { content, ..batched }) {
@@ -291,7 +286,7 @@ fn keep_oldest(batch: &mut [Batched], count: &mut usize, batched: Batched) -> bo
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Whether a block, of which this is the newest frame, is to be written home, and may be.
-    pub(crate) fn goes_home(
+    pub(crate) fn is_wanted(
         &self,
         index: &Index<impl IndexMemory>,
         newest: NodeId,

@@ -568,7 +568,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 if is_home && scope != Scope::OldestInSlots {
                     return None;
                 }
-                let found = search.look_at(index, listed.block)?;
+                let found = search.decide(index, listed.block)?;
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
                 let is_leaving = is_new && search.set_leaving(index, listed.block);

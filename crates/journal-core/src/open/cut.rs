@@ -53,7 +53,8 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
         let whole = SpanView::of(whole);
         let all = (0..geometry.lanes).map(LaneNumber);
         let (records, _) = front.split_at_mut(record_front_bytes_max(geometry));
-        let scanned = lanes::scan(&whole, superblock, geometry, identity, all, kernels, records)?;
+        let scanned =
+            lanes::scan_lanes(&whole, superblock, geometry, identity, all, kernels, records)?;
         for (number, (start, walked)) in (0..geometry.lanes).zip(scanned.lanes()) {
             let lane = LaneNumber(number);
             let ring = RingOf::new(whole.part(geometry.lane(lane), geometry.lane_bytes));

@@ -42,7 +42,7 @@ use crate::space::part::front_bytes_max;
 use crate::space::ring::Ring;
 use crate::space::slot_state::SlotState;
 use crate::space::slots::Slots;
-use crate::space::superblocks::{Superblock, Superblocks, load};
+use crate::space::superblocks::{self, Superblock, Superblocks};
 use crate::space::tail_word::TailWord;
 use crate::units::{LINE_BYTES, LaneNumber, Offset, Sequence, Stamp};
 
@@ -98,7 +98,7 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
     /// `Superblock`, `Geometry` or `Medium`.
     pub fn load(pmem: P, hook: H, kernels: &impl Kernels) -> Result<Self, OpenError> {
         let whole = Ordered::with_hook(pmem, hook.clone());
-        let (offsets, superblock) = load(&whole, kernels)?;
+        let (offsets, superblock) = superblocks::load(&whole, kernels)?;
         let geometry = superblock.geometry()?;
         geometry.check_fits(whole.len()).map_err(OpenError::Geometry)?;
         let identity = Identity::of(&superblock.header, kernels);
@@ -242,12 +242,12 @@ impl<P: PmemSplit, H: Hook + Clone> Found<P, H> {
         }
         // 5. What was accepted is made durable, torn entries are voided, and a believed intent goes
         //    home again.
-        let found = match (&mut shield, &intent) {
+        let intent_in_flight = match (&mut shield, &intent) {
             (Some(shield), Some((header, _))) => Some(shield.flush_found(header)),
             _ => None,
         };
         let slots = opening.flush_slots(indexes);
-        opening.make_durable(&mut superblocks, &superblock, [found, slots])?;
+        opening.make_durable(&mut superblocks, &superblock, [intent_in_flight, slots])?;
         opening.slots().void_torn(by, seeds)?;
         let mut device = OrderedDevice::with_hook(device, hook);
         if let (Some(shield), Some((header, front))) = (&mut shield, intent) {

@@ -29,7 +29,7 @@ use crate::units::{BlockNumber, WORD_BYTES};
 pub use crate::ports::change::{Change, Patch, Span};
 
 /// The number of a policy, kept in the superblock: a journal is opened with the policy that wrote
-/// it or not at all. Numbers below 256 are this project's; choose yours above.
+/// it or not at all. Numbers below 256 are this project's; choose yours from 256 on.
 ///
 /// | number | policy |
 /// |---|---|

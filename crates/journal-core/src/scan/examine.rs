@@ -181,7 +181,7 @@ pub fn examine(
     let lanes = (0..geometry.lanes).map(LaneNumber);
     let (records, _) = scratch.split_at_mut(record_front_bytes_max(&geometry));
     let mut scanned =
-        lanes::scan(&whole, &superblock, &geometry, &identity, lanes, kernels, records)?;
+        lanes::scan_lanes(&whole, &superblock, &geometry, &identity, lanes, kernels, records)?;
     // 3. The newest note, if records may have some.
     let mut noted = superblock.noted;
     if superblock.has_notes() {

@@ -105,13 +105,13 @@ impl<'a, P: Pmem, H: Hook> Unscanned<'a, P, H> {
             assert!(lane.raw() < geometry.lanes, "there is no {lane}");
         });
         let whole = SpanView::of(whole);
-        let scanned = scan(&whole, superblock, geometry, identity, lanes, kernels, front)?;
+        let scanned = scan_lanes(&whole, superblock, geometry, identity, lanes, kernels, front)?;
         Ok(Scan(scanned, brand))
     }
 }
 
 /// Scans some lanes of a journal.
-pub(crate) fn scan(
+pub(crate) fn scan_lanes(
     whole: &SpanView<'_, impl Source>,
     superblock: &Superblock,
     geometry: &Geometry,

@@ -10,7 +10,7 @@ use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::ports::NoHook;
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, FileDisk, FullBlock,
-    Journal, Operation, Region, Stats,
+    Journal, Operation, Region, Stats, Totals,
 };
 use nvm_journal_sqlite::{Error as MountError, Mounted, mount_store};
 use rusqlite::{Connection, ErrorCode};
@@ -96,6 +96,10 @@ impl Journaled for Failing {
 
     fn stats(&self) -> Result<Stats, Error> {
         Journaled::stats(&self.journal)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Journaled::totals(&self.journal)
     }
 }
 

@@ -51,7 +51,7 @@ enum Kind {
     All,
     /// Some statements are larger than the lane.
     TooLarge,
-    /// The same, and the rollback journal is in the database's own store.
+    /// Such statements, where the rollback journal is in the database's own store.
     InStore,
 }
 
@@ -120,9 +120,9 @@ impl Files for InStore {
 }
 
 /// The blocks of the file and its state, and those of the files beside it.
-fn parts(store: &Arc<dyn Journaled>) -> Result<(Arc<dyn Journaled>, Arc<dyn Journaled>), String> {
-    let part = |first, count| Part::new(Arc::clone(store), first, count).map_err(said);
-    Ok((Arc::new(part(0, BLOCKS + 1)?), Arc::new(part(BLOCKS + 1, BESIDE_BLOCKS)?)))
+fn parts(store: &Arc<dyn Journaled>) -> Result<[Arc<dyn Journaled>; 2], String> {
+    let part = |(first, count)| Part::new(Arc::clone(store), first, count).map_err(said);
+    Ok([Arc::new(part((0, BLOCKS + 1))?), Arc::new(part((BLOCKS + 1, BESIDE_BLOCKS))?)])
 }
 
 /// A journal with a bug in its commits.
@@ -299,7 +299,7 @@ impl Database {
                 mount_store_with_files(&path, store, files, |_| Ok(()))
             }
             Kind::InStore => {
-                let (own, beside) = parts(&store)?;
+                let [own, beside] = parts(&store)?;
                 let files = Arc::new(InStore(BlockFiles::open(beside).map_err(said)?));
                 mount_store_with_files(&path, own, files, |_| Ok(()))
             }
@@ -335,7 +335,7 @@ impl Store for Database {
         std::fs::write(&path, []).map_err(said)?;
         let mut journal: Arc<dyn Journaled> = Arc::new(self.journal(world, true)?);
         if self.kind == Kind::InStore {
-            let (own, beside) = parts(&journal)?;
+            let [own, beside] = parts(&journal)?;
             BlockFiles::format(beside).map_err(said)?;
             journal = own;
         }
@@ -474,8 +474,8 @@ pub(crate) fn too_large(folder: &Path, longer: &Longer) {
     println!("  {:?}: {}", Bug::NoJournalSync, failure.lines().next().unwrap_or_default());
 }
 
-/// The same with the rollback journal in the database's store. A sync of it that is left out would
-/// do no harm: the journal keeps the order of what it is given. A removal that is not durable would.
+/// A batch that is refused, where the rollback journal is in the database's store. A sync of it
+/// may be left out, because the store keeps the order of changes. Its removal has to be durable.
 pub(crate) fn too_large_in_store(folder: &Path, longer: &Longer) {
     let images = if longer.crashes { IMAGES } else { 1 };
     let budget = StoreBudget::new().images(images).longer(0, 0).faults(0);

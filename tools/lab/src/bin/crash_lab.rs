@@ -192,14 +192,13 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     // 4. Harm without a crash, in a tenth of the time at most.
     let harms = harm_all(policies, &sizes, Instant::now() + budget / 10);
     harms.iter().for_each(Harm::print);
-    // 5. Programs of the front door, in three tenths. What one policy leaves is for the next ones.
-    let until = Instant::now() + budget * 3 / 10;
-    let required = (sizes.door_programs, seed);
-    let doors = policies.iter().zip((1..=policies.len() as u32).rev()).map(|(of, left)| {
-        let share = until.saturating_duration_since(Instant::now()) / left;
-        door::explore(*of, required, Instant::now() + share)
-    });
-    let doors: Vec<_> = doors.collect();
+    // 5. Programs of the front door, in four tenths, some of each policy in turn.
+    let until = Instant::now() + budget * 4 / 10;
+    let doors = policies.iter().map(|of| Doors::of(*of, (sizes.door_programs, seed)));
+    let mut doors: Vec<_> = doors.collect();
+    while Instant::now() < until && doors.iter().any(Doors::goes_on) {
+        doors.iter_mut().for_each(|of_policy| of_policy.explore_some(until));
+    }
     doors.iter().for_each(Doors::print);
     // 6. Each policy under each model, in the rest of the time.
     let progress = Progress::new(budget);

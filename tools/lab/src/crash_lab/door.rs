@@ -411,38 +411,57 @@ impl Scenario for Door {
 /// What came of the front door under one policy.
 pub struct Doors {
     policy: &'static str,
+    kind: Kind,
     required: u64,
+    seed: u64,
     programs: u64,
     report: Report,
     wrong: Option<Box<Failure>>,
 }
 
-/// Explores programs under one policy until that many are done, or the time has come. Every other
-/// one is crashed under the other model, and every fourth has its process killed as well.
-pub fn explore(
-    (policy, kind): (&'static str, Kind),
-    (required, seed): (u64, u64),
-    until: Instant,
-) -> Doors {
-    let done = std::sync::Mutex::new((0, Report::default()));
-    let job = |at: usize| {
-        let model = if at.is_multiple_of(2) { Model::Torn8 } else { Model::X86Line };
-        let explorer = Explorer::new(model).with_seed(seed ^ at as u64);
-        let explorer = explorer.with_images_per_point_max(1 << 3).with_random_per_point(6);
-        let explorer = if at % 4 == 3 { explorer.with_kills() } else { explorer };
-        explorer.explore(&Door::drawn(kind, seed << 32 | at as u64))
-    };
-    let take = |found: Report| {
-        let mut done = done.lock().expect("no thread panics with it");
-        done.0 += 1;
-        done.1 += found;
-    };
-    let wrong = each(required as usize, Some(until), job, take).err();
-    let (programs, report) = done.into_inner().expect("no thread panics with it");
-    Doors { policy, required, programs, report, wrong }
-}
+/// Programs that are explored before those of another policy have their turn.
+const AT_ONCE: u64 = 40;
 
 impl Doors {
+    /// Programs under a policy, of which so far none is explored.
+    #[must_use]
+    pub fn of((policy, kind): (&'static str, Kind), (required, seed): (u64, u64)) -> Self {
+        Self { policy, kind, required, seed, programs: 0, report: Report::default(), wrong: None }
+    }
+
+    /// Whether programs are left, and none of those before went wrong.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        self.wrong.is_none() && self.programs < self.required
+    }
+
+    /// Explores the next programs, some of them or until the time has come. Every other one is
+    /// crashed under the other model, and every fourth has its process killed as well.
+    pub fn explore_some(&mut self, until: Instant) {
+        let (kind, seed, first) = (self.kind, self.seed, self.programs);
+        let count = self.required.saturating_sub(first).min(AT_ONCE);
+        let done = std::sync::Mutex::new((0, Report::default()));
+        let job = |at: usize| {
+            let at = first + at as u64;
+            let model = if at.is_multiple_of(2) { Model::Torn8 } else { Model::X86Line };
+            let explorer = Explorer::new(model).with_seed(seed ^ at);
+            let explorer = explorer.with_images_per_point_max(1 << 3).with_random_per_point(6);
+            let explorer = if at % 4 == 3 { explorer.with_kills() } else { explorer };
+            explorer.explore(&Door::drawn(kind, seed << 32 | at))
+        };
+        let take = |found: Report| {
+            let mut done = done.lock().expect("no thread panics with it");
+            done.0 += 1;
+            done.1 += found;
+        };
+        if self.goes_on() {
+            self.wrong = each(count as usize, Some(until), job, take).err();
+        }
+        let (programs, report) = done.into_inner().expect("no thread panics with it");
+        self.programs += programs;
+        self.report += report;
+    }
+
     pub fn gates(&self) -> Vec<Gate> {
         let wrong = u64::from(self.wrong.is_some());
         vec![
@@ -597,7 +616,8 @@ mod tests {
         let kinds = [Kind::ByteDelta, Kind::Lcow, Kind::TwoLevel, Kind::Adaptive, Kind::Mixed];
         let until = Instant::now() + Duration::from_secs(600);
         for kind in kinds {
-            let doors = explore(("the front door", kind), (12, 1), until);
+            let mut doors = Doors::of(("the front door", kind), (12, 1));
+            doors.explore_some(until);
             assert!(doors.wrong.is_none(), "{kind:?}: {}", doors.wrong.expect("some"));
             assert!(doors.programs == 12 && doors.report.images > 1_000, "{kind:?}");
         }

@@ -6,6 +6,7 @@ use lab::erased::DynJournal;
 use nvm_journal::policy::{Change, Update};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
+    Totals,
 };
 
 /// Which blocks of a transaction go apart.
@@ -94,5 +95,9 @@ impl Store for Torn {
 
     fn stats(&self) -> Result<Stats, Error> {
         Store::stats(&self.journal)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Store::totals(&self.journal)
     }
 }

@@ -13,6 +13,7 @@ use lab::erased::DynJournal;
 use nvm_journal::policy::{Change, Update};
 use nvm_journal::{
     BlockNumber, BlockSize, CheckpointReport, Committed, Durability, Error, Operation, Stats,
+    Totals,
 };
 use sim_disk::{Explorer, Image, Mark, Model, Scenario, World};
 
@@ -115,6 +116,10 @@ impl Store for Lazy {
 
     fn stats(&self) -> Result<Stats, Error> {
         Store::stats(&self.journal)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Store::totals(&self.journal)
     }
 }
 
