@@ -37,14 +37,16 @@ impl<L, M: Machine> Shared<L, M> {
         self.with_kept_page(block, |kept| call(kept.map(|kept| kept.image())))
     }
 
-    /// Like [`with_kept`](Self::with_kept), with the check of the image, where the policy uses it.
+    /// Like [`with_kept`](Self::with_kept). Where that is asked for, and the policy uses it, the
+    /// image comes with its check.
     pub(crate) fn with_kept_and_check<R>(
         &self,
         block: BlockNumber,
+        with_check: bool,
         call: impl FnOnce(Option<(&[u8], Option<u64>)>) -> R,
     ) -> R {
         self.with_kept_page(block, |kept| match kept {
-            Some(kept) if self.keeps_checks => {
+            Some(kept) if with_check && self.keeps_checks => {
                 let (image, check) = kept.with_check(|image| self.common.kernels.crc64(0, image));
                 call(Some((image, Some(check))))
             }

@@ -102,10 +102,11 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
     fn with_old<R>(
         &mut self,
         block: BlockNumber,
+        with_check: bool,
         call: impl FnOnce(Option<(&[u8], Option<u64>)>) -> R,
     ) -> R {
         let is_lent_all = &mut self.is_lent_all;
-        self.shared.with_kept_and_check(block, |kept| {
+        self.shared.with_kept_and_check(block, with_check, |kept| {
             *is_lent_all &= kept.is_some();
             call(kept)
         })

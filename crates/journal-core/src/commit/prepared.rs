@@ -36,12 +36,13 @@ pub trait Versions {
         false
     }
 
-    /// Calls with the committed image of a block, where it lies, and with its check where that is
-    /// known. `None` where there is no image at hand any more. The call must not ask about
+    /// Calls with the committed image of a block, where it lies, and with its check if that is asked
+    /// for and known. `None` where there is no image at hand any more. The call must not ask about
     /// versions.
     fn with_old<R>(
         &mut self,
         _block: BlockNumber,
+        _with_check: bool,
         call: impl FnOnce(Option<(&[u8], Option<u64>)>) -> R,
     ) -> R {
         call(None)

@@ -253,7 +253,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         };
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
-            versions.with_old(update.block, |lent| {
+            versions.with_old(update.block, image.is_none(), |lent| {
                 let (old, check) = (lent.map(|(old, _)| old), lent.and_then(|(_, check)| check));
                 self.placement(&Update { old, ..*update }, check, &mut encoder, free.goes)
             })

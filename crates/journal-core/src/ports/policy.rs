@@ -383,9 +383,9 @@ pub trait Policy {
         0
     }
 
-    /// Whether it uses the check of an old image, `crc64(0, old)`. A journal that keeps blocks in
-    /// ordinary memory then keeps the check of each beside it, and calls
-    /// [`place_on`](Self::place_on) with what it lends.
+    /// Whether it uses the check of an old image, `crc64(0, old)`, where a change is patches. A
+    /// journal that keeps blocks in ordinary memory then keeps the check of each beside it, and
+    /// calls [`place_on`](Self::place_on) with what it lends.
     fn wants_old_check(&self) -> bool {
         false
     }
