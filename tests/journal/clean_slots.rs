@@ -7,48 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use journal_core::hook::{Hook, Rule, Site};
 use journal_core::pmem::Pmem;
-use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, NoHook, Offset};
+use journal_core::{NoHook, Offset};
 use lab::erased::{AnyMachine, DynDisk, DynHook, DynJournal, DynPolicy, any_options};
 use lcow::Lcow;
 use nvm_journal::policy::Thresholds;
-use nvm_journal::{Durability, FileDisk, Journal, Operation, Options};
+use nvm_journal::{Durability, Journal, Operation, Options};
 use sim_disk::Mutator;
 
-use crate::use_it::{BLOCK, Files, any_memory, block};
-
-/// A disk whose reads are counted.
-#[derive(Clone, Debug)]
-struct Disk {
-    disk: FileDisk,
-    reads: Arc<AtomicU64>,
-}
-
-impl BlockDevice for Disk {
-    fn facts(&self) -> DeviceFacts {
-        self.disk.facts()
-    }
-
-    fn block_size(&self) -> BlockSize {
-        self.disk.block_size()
-    }
-
-    fn block_count(&self) -> u64 {
-        self.disk.block_count()
-    }
-
-    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.disk.read(first, into)
-    }
-
-    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
-        self.disk.write(first, from)
-    }
-
-    fn sync(&mut self) -> Result<(), DeviceError> {
-        self.disk.sync()
-    }
-}
+use crate::use_it::{BLOCK, CountedReads, Files, any_memory, block};
 
 fn options_with(hook: impl Hook + Clone + Send + Sync + 'static) -> Options<DynPolicy, DynHook> {
     let options = any_options(Lcow::new(), hook).lanes(2).lane_bytes(128 << 10);
@@ -61,7 +27,7 @@ fn options() -> Options<DynPolicy, DynHook> {
 
 fn open(files: &Files, options: &Options<DynPolicy, DynHook>) -> (DynJournal, Arc<AtomicU64>) {
     let reads = Arc::new(AtomicU64::new(0));
-    let disk = DynDisk::new(Disk { disk: files.disk(), reads: Arc::clone(&reads) });
+    let disk = DynDisk::new(CountedReads { disk: files.disk(), reads: Arc::clone(&reads) });
     (Journal::format(any_memory(2 << 20), disk, options).expect("formats"), reads)
 }
 

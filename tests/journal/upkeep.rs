@@ -1,6 +1,6 @@
 //! Room is made in time: at the thresholds, by the host's ticks where no thread does it.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Barrier};
 
@@ -10,11 +10,11 @@ use lab::erased::{DynDisk, DynJournal, any_options};
 use lcow::Lcow;
 use nvm_journal::policy::{Change, Patch, Thresholds, Update};
 use nvm_journal::{
-    AnyPolicy, Durability, Error, FileDisk, Journal, ObjectLog, On, Operation, Options, Region,
-    TwoLevel,
+    AnyPolicy, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog, On, Operation, Options,
+    Region, TwoLevel,
 };
 
-use crate::use_it::{BLOCK, Files, any_memory, block, memory};
+use crate::use_it::{BLOCK, CountedReads, Files, any_memory, block, memory};
 
 type AnyJournal = Journal<AnyPolicy, On<Region, FileDisk>>;
 
@@ -349,6 +349,32 @@ fn a_run_of_blocks_is_read_as_its_blocks_are() {
     assert!(matches!(refused(0, BLOCK + 1), Err(Error::OutOfBlock { .. })));
     assert!(matches!(refused(255, 2 * BLOCK), Err(Error::OutOfDevice { .. })));
     assert!(matches!(refused(u64::MAX, 2 * BLOCK), Err(Error::OutOfDevice { .. })));
+}
+
+/// Neighbours that are home are read in one call of the disk, and none of what is logged is.
+#[test]
+fn a_run_of_blocks_is_read_in_few_calls_of_the_disk() {
+    let files = Files::new("read-run-calls");
+    let reads = Arc::new(AtomicU64::new(0));
+    let disk = DynDisk::new(CountedReads { disk: files.disk(), reads: Arc::clone(&reads) });
+    let options = any_options(FullBlock, NoHook).cache_bytes(0);
+    let journal = Journal::format(any_memory(2 << 20), disk, &options).expect("formats");
+    let write = |number: u64| {
+        journal.transact(|tx| tx.write(block(number), &[number as u8; BLOCK])).expect("commits");
+    };
+    (0..48).for_each(write);
+    journal.checkpoint().expect("writes home");
+    let calls = || {
+        reads.store(0, Ordering::Relaxed);
+        let mut run = vec![0; 48 * BLOCK];
+        journal.read_run(block(0), &mut run).expect("reads");
+        let numbers: Vec<u8> = run.chunks(BLOCK).map(|image| image[0]).collect();
+        assert!(numbers.iter().copied().eq(0..48), "{numbers:?}");
+        reads.load(Ordering::Relaxed)
+    };
+    let at_once = calls();
+    write(20);
+    assert_eq!((at_once, calls()), (1, 2));
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! Each call does what its documentation says.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use journal_core::units::LaneNumber;
-use journal_core::{CheckpointReport, Offset, Pmem as _, Protocol};
+use journal_core::{
+    BlockDevice, CheckpointReport, DeviceError, DeviceFacts, Offset, Pmem as _, Protocol,
+};
 use lab::erased::{DynDisk, DynPmem};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
@@ -327,4 +331,38 @@ fn open_never_creates() {
     let error = Journal::open(begun, files.disk(), &Options::new()).expect_err("not finished");
     assert!(error.is_no_journal(), "{error}");
     let _: Options<FullBlock> = Options::default();
+}
+
+/// A disk whose reads are counted.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedReads {
+    pub(crate) disk: FileDisk,
+    pub(crate) reads: Arc<AtomicU64>,
+}
+
+impl BlockDevice for CountedReads {
+    fn facts(&self) -> DeviceFacts {
+        self.disk.facts()
+    }
+
+    fn block_size(&self) -> BlockSize {
+        self.disk.block_size()
+    }
+
+    fn block_count(&self) -> u64 {
+        self.disk.block_count()
+    }
+
+    fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.disk.read(first, into)
+    }
+
+    fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+        self.disk.write(first, from)
+    }
+
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        self.disk.sync()
+    }
 }
