@@ -14,6 +14,10 @@ use crate::files::PlainFile;
 /// Bytes of the head without which there is no rollback journal.
 const MAGIC_BYTES: usize = 8;
 
+/// The most bytes that one call writes to a file of the host: those of SQLite's largest page. Of
+/// more, the host's VFS says that the disk is full.
+const WRITE_BYTES: usize = 1 << 16;
+
 /// A rollback journal, without its first bytes until the first sync.
 pub(crate) struct HeldBack {
     file: Box<dyn PlainFile>,
@@ -88,7 +92,12 @@ impl PlainFile for HostFile {
     }
 
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        done(self.write(place(at)?, bytes))
+        let mut at = at;
+        for piece in bytes.chunks(WRITE_BYTES) {
+            done(self.write(place(at)?, piece))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
     }
 
     fn len(&mut self) -> io::Result<u64> {
@@ -108,6 +117,7 @@ impl PlainFile for HostFile {
 mod tests {
     use std::sync::{Arc, Mutex, MutexGuard};
 
+    use super::super::host::Host;
     use super::*;
 
     /// A file in memory.
@@ -150,6 +160,20 @@ mod tests {
         fn sync(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// Old pages go to such a file by megabytes.
+    #[test]
+    fn a_file_of_the_host_takes_many_bytes_at_once() {
+        let mut file = Host::find().expect("a VFS").open_spill().expect("a temporary file");
+        let bytes: Vec<u8> = (0..1 << 20).map(|at: u32| (at >> 9) as u8).collect();
+        file.write_at(7, &bytes).expect("a disk with room");
+        let mut found = vec![0; bytes.len()];
+        for (number, piece) in found.chunks_mut(4096).enumerate() {
+            let read = file.read_at(7 + number as u64 * 4096, piece);
+            assert_eq!(read.expect("a read"), piece.len());
+        }
+        assert!(found == bytes);
     }
 
     /// With `journal_mode=PERSIST`, the file has an older journal. SQLite would read on in it.
