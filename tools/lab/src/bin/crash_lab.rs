@@ -192,8 +192,8 @@ fn laboratory(arguments: &Arguments) -> Result<Vec<Gate>, String> {
     // 4. Harm without a crash, in a tenth of the time at most.
     let harms = harm_all(policies, &sizes, Instant::now() + budget / 10);
     harms.iter().for_each(Harm::print);
-    // 5. Programs of the front door, in half of the time, some of each policy in turn.
-    let until = Instant::now() + budget / 2;
+    // 5. Programs of the front door, in six tenths, some of each policy in turn.
+    let until = Instant::now() + budget * 6 / 10;
     let doors = policies.iter().map(|of| Doors::of(*of, (sizes.door_programs, seed)));
     let mut doors: Vec<_> = doors.collect();
     while Instant::now() < until && doors.iter().any(Doors::goes_on) {
