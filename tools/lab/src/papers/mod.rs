@@ -12,12 +12,14 @@
 //! | `setup` | what a run is made with, and what it came to |
 //! | `world` | the event loop: threads, commits, write-back, and what each waits for |
 //! | `fs`, `cache`, `data` | a tiny file system, the host's page cache, and what files hold |
+//! | `generators` | Mobibench and TPC-C as traces that are made |
 //! | `store` | what keeps the blocks: no journal, a block journal, or the journal in memory |
 //! | `media`, `policy`, `host` | media, policies whose encoding takes time, and constants |
 //! | `sensitivity`, `today` | other parameters, and media that can be bought |
 
 pub mod figures;
 pub mod files;
+pub mod generators;
 pub mod host;
 pub mod media;
 pub mod merge;
