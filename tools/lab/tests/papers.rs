@@ -49,3 +49,20 @@ fn nothing_reads_a_real_clock_or_starts_a_thread() {
         }
     }
 }
+
+#[test]
+fn the_page_has_no_number_and_no_point_that_its_rows_do_not_have() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let text = fs::read_to_string(docs.join("PAPERS.md")).expect("the page");
+    let (finished, plots) = page::finished(&text);
+    assert_eq!(finished, text, "its text is that of its rows");
+    assert!(plots.len() > 15, "all plots are made");
+    for (file, plot) in &plots {
+        let there = fs::read_to_string(docs.join("plots").join(file)).expect("a plot");
+        assert_eq!(there, plot.svg(), "{file}");
+    }
+    let files = fs::read_dir(docs.join("plots")).expect("a folder").flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    let of_papers = names.filter(|name| name.starts_with("papers-")).count();
+    assert_eq!(of_papers, plots.len(), "each plot has its file, and each file its plot");
+}
