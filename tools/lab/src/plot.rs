@@ -9,6 +9,10 @@ pub const LEFT: f64 = 70.0;
 pub const RIGHT: f64 = 170.0;
 pub const TOP: f64 = 40.0;
 pub const BOTTOM: f64 = 50.0;
+/// How far apart points of one step are that nothing joins.
+const APART: f64 = 8.0;
+/// Names of such steps in a line at most.
+const NAMES_A_LINE: usize = 6;
 /// Ticks of a scale from zero at most.
 const TICKS: f64 = 8.0;
 
@@ -66,7 +70,11 @@ impl Plot {
             line(format!(
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 self.x(step),
-                bottom + 18.0,
+                // Names that would touch stand in two lines.
+                match self.steps.len() > NAMES_A_LINE && !self.is_joined {
+                    true => bottom + 13.0 + 12.0 * (step % 2) as f64,
+                    false => bottom + 18.0,
+                },
                 escaped(name)
             ));
         }
@@ -80,7 +88,9 @@ impl Plot {
         for (index, (name, values)) in self.curves.iter().enumerate() {
             let color = COLORS[index % COLORS.len()];
             let points = values.iter().enumerate().filter(|(_, value)| value.is_finite());
-            let points: Vec<_> = points.map(|(step, value)| (self.x(step), y(*value))).collect();
+            let beside = self.beside(index);
+            let points = points.map(|(step, value)| (self.x(step) + beside, y(*value)));
+            let points: Vec<_> = points.collect();
             line(curve(&points, color, self.is_joined));
             let at = TOP + 16.0 * index as f64;
             let (from, to) = (end + 14.0, end + 34.0);
@@ -103,6 +113,13 @@ impl Plot {
             return LEFT + width * step as f64 / last;
         }
         LEFT + width * (step as f64 + 0.5) / self.steps.len().max(1) as f64
+    }
+
+    /// How far beside its step a curve has its points, where nothing joins them: no point hides
+    /// another.
+    fn beside(&self, curve: usize) -> f64 {
+        let middle = self.curves.len().saturating_sub(1) as f64 / 2.0;
+        if self.is_joined { 0.0 } else { APART * (curve as f64 - middle) }
     }
 
     /// From at most the least value to at least the greatest.

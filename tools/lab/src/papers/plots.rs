@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::papers::explain::{DELTA, FGM, HASFS, NJS, TODAY, TWO_LEVEL};
-use crate::papers::row::{PrintedRow, number_in};
+use crate::papers::row::{Curves, PrintedRow, number_in};
 use crate::plot::{Plot, Scale};
 
 /// Where a plot's points stand.
@@ -423,11 +423,9 @@ fn table<'a>(lines: &[&'a str], head: &str) -> Option<Vec<Vec<&'a str>>> {
     Some(cells(lines[first]).into_iter().chain(rows).collect())
 }
 
-type Curve = (String, Vec<f64>);
-
 impl Points {
     /// The steps and the curves that the lines of a section have.
-    fn among(&self, lines: &[&str]) -> Option<(Vec<String>, Vec<Curve>)> {
+    fn among(&self, lines: &[&str]) -> Option<(Vec<String>, Curves)> {
         match self {
             Self::Rows { steps, curves, papers } => {
                 let rows: Vec<_> =

@@ -177,6 +177,9 @@ impl Row {
     }
 }
 
+/// Curves by their names, and the points of each: one for each step of a parameter.
+pub type Curves = Vec<(String, Vec<f64>)>;
+
 /// A line of the tables, as a page has it.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintedRow<'a> {

@@ -13,7 +13,7 @@ use crate::papers::files::loads::{self, Loop, Postmark, WriteFsync};
 use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
-use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::row::{Band, Curves, Row, Unit, percent_more};
 use crate::papers::store::Ring;
 
 pub const NVM_BYTES: u64 = 128 << 20;
@@ -354,9 +354,6 @@ fn without_a_shield(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(vec![row.row(scale)])
 }
 
-/// Workloads, and what each had at each step.
-type Curves = Vec<(String, Vec<f64>)>;
-
 /// Objects that a `TxnInfo` names. It has two words of its own, and eight bytes for each object.
 const fn objects_of(bytes: u32) -> u64 {
     let objects = (bytes / 8).saturating_sub(2);
@@ -364,8 +361,9 @@ const fn objects_of(bytes: u32) -> u64 {
 }
 
 /// FGM figures 13 and 14: the size of the `TxnInfo`, from 256 B to 128 KiB. Returns the rows, and
-/// for each workload its throughput and its commits of 1,000 operations at each size. Where the number of commits has a band, it is
-/// counted at `commits_scale`: the timer commits sooner, the coarser the scale.
+/// for each workload its throughput and its commits of 1,000 operations at each size. Where the
+/// number of commits has a band, it is counted at `commits_scale`: the timer commits sooner, the
+/// coarser the scale.
 pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, [Curves; 2]), Failure> {
     let (mut rows, mut speeds, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for work in [FgmWork::Varmail, FgmWork::Fileserver, FgmWork::Postmark(500)] {

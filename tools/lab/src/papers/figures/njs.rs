@@ -13,7 +13,7 @@ use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::host::Host;
 use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
-use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::row::{Band, Curves, Row, Unit, percent_more};
 use crate::papers::store::Ring;
 
 /// The journal has 128 MB.
@@ -312,9 +312,6 @@ pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
     }
     Ok(rows)
 }
-
-/// Settings, and the gain of each at each step.
-type Curves = Vec<(String, Vec<f64>)>;
 
 /// Percent of a block that differ, in figure 9a.
 pub const DIFFERENCES: [usize; 6] = [0, 20, 40, 60, 80, 100];

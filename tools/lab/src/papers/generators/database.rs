@@ -212,14 +212,13 @@ mod tests {
             let key = 1 + rng.below(3_000);
             let content = letters(step, 20 + rng.index(100));
             let grows = step < 10_000;
-            if rows.contains_key(&key) {
-                if rng.chance(1, if grows { 8 } else { 2 }) {
-                    assert!(database.delete(tree, key));
-                    rows.remove(&key);
-                } else {
-                    assert!(database.update(tree, key, |old| old.clone_from(&content)));
-                    rows.insert(key, content);
-                }
+            let is_there = rows.contains_key(&key);
+            if is_there && rng.chance(1, if grows { 8 } else { 2 }) {
+                assert!(database.delete(tree, key));
+                rows.remove(&key);
+            } else if is_there {
+                assert!(database.update(tree, key, |old| old.clone_from(&content)));
+                rows.insert(key, content);
             } else if grows || rng.chance(1, 4) {
                 database.insert(tree, key, &content);
                 rows.insert(key, content);

@@ -37,7 +37,7 @@ pub enum RollbackEnd {
 }
 
 /// A write of a commit: the block, its class and flags, and its image.
-type Written = (u64, u8, u8, Image);
+type FsWrite = (u64, u8, u8, Image);
 
 /// A commit of the file system that is being made.
 #[derive(Default)]
@@ -54,7 +54,7 @@ pub struct Phone {
     state: State,
     /// Blocks in use when the recording began, and what they held; empty before.
     begun: Option<State>,
-    commits: Vec<Vec<Written>>,
+    commits: Vec<Vec<FsWrite>>,
     /// What the next commit has beside its own: a deleted rollback journal.
     next: FsCommit,
 }
