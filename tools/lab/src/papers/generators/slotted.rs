@@ -242,6 +242,8 @@ mod tests {
             assert!(has.eq(cells.clone()), "step {step}");
             let used: usize = cells.values().map(|cell| cell.len() + POINTER_BYTES).sum();
             assert_eq!(page.free_bytes() + used + HEADER_BYTES, BLOCK, "step {step}");
+            let apart = |two: &[(usize, usize)]| two[0].0 + two[0].1 < two[1].0;
+            assert!(page.free_parts().windows(2).all(apart), "step {step}: what touches is one");
         }
         assert!(refused > 10, "the page was full at times");
     }
