@@ -9,6 +9,10 @@ pub const LEFT: f64 = 70.0;
 pub const RIGHT: f64 = 170.0;
 pub const TOP: f64 = 40.0;
 pub const BOTTOM: f64 = 50.0;
+/// How far apart points of one step are that nothing joins.
+const APART: f64 = 8.0;
+/// Names of such steps in a line at most.
+const NAMES_A_LINE: usize = 6;
 /// Ticks of a scale from zero at most.
 const TICKS: f64 = 8.0;
 
@@ -20,7 +24,10 @@ const COLORS: [&str; 8] =
 pub enum Scale {
     /// By its logarithm: each tick is twice the one below. What is less than 1 stands with it.
     Doubling,
-    /// As much higher as it is more. Ticks are whole numbers, the lowest is zero.
+    /// As [`Doubling`](Self::Doubling), also below 1.
+    Logarithm,
+    /// As much higher as it is more. Ticks are whole numbers; the lowest is zero, unless a value is
+    /// less.
     FromZero,
 }
 
@@ -30,6 +37,9 @@ pub struct Plot {
     pub below: &'static str,
     pub scale: Scale,
     pub steps: Vec<String>,
+    /// Whether the steps are those of a parameter, so that lines join the points.
+    pub is_joined: bool,
+    /// A curve has no point where its value is no number.
     pub curves: Vec<(String, Vec<f64>)>,
 }
 
@@ -60,7 +70,11 @@ impl Plot {
             line(format!(
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 self.x(step),
-                bottom + 18.0,
+                // Names that would touch stand in two lines.
+                match self.steps.len() > NAMES_A_LINE && !self.is_joined {
+                    true => bottom + 13.0 + 12.0 * (step % 2) as f64,
+                    false => bottom + 18.0,
+                },
                 escaped(name)
             ));
         }
@@ -73,9 +87,11 @@ impl Plot {
         line(format!("<path d=\"M{LEFT} {TOP}V{bottom}H{end}\" stroke=\"#888\" fill=\"none\"/>"));
         for (index, (name, values)) in self.curves.iter().enumerate() {
             let color = COLORS[index % COLORS.len()];
-            let points: Vec<_> =
-                values.iter().enumerate().map(|(step, value)| (self.x(step), y(*value))).collect();
-            line(curve(&points, color));
+            let points = values.iter().enumerate().filter(|(_, value)| value.is_finite());
+            let beside = self.beside(index);
+            let points = points.map(|(step, value)| (self.x(step) + beside, y(*value)));
+            let points: Vec<_> = points.collect();
+            line(curve(&points, color, self.is_joined));
             let at = TOP + 16.0 * index as f64;
             let (from, to) = (end + 14.0, end + 34.0);
             line(format!(
@@ -91,17 +107,32 @@ impl Plot {
     }
 
     fn x(&self, step: usize) -> f64 {
-        let last = self.steps.len().saturating_sub(1).max(1) as f64;
-        LEFT + (WIDTH - LEFT - RIGHT) * step as f64 / last
+        let width = WIDTH - LEFT - RIGHT;
+        if self.is_joined {
+            let last = self.steps.len().saturating_sub(1).max(1) as f64;
+            return LEFT + width * step as f64 / last;
+        }
+        LEFT + width * (step as f64 + 0.5) / self.steps.len().max(1) as f64
+    }
+
+    /// How far beside its step a curve has its points, where nothing joins them: no point hides
+    /// another.
+    fn beside(&self, curve: usize) -> f64 {
+        let middle = self.curves.len().saturating_sub(1) as f64 / 2.0;
+        if self.is_joined { 0.0 } else { APART * (curve as f64 - middle) }
     }
 
     /// From at most the least value to at least the greatest.
     fn ticks(&self) -> Vec<f64> {
-        let values = || self.curves.iter().flat_map(|(_, values)| values).copied();
+        let values = || {
+            let all = self.curves.iter().flat_map(|(_, values)| values).copied();
+            all.filter(|value| value.is_finite())
+        };
         let most = values().fold(1.0, f64::max);
         match self.scale {
-            Scale::Doubling => {
-                let least = values().map(|value| value.max(1.0)).fold(most, f64::min);
+            Scale::Doubling | Scale::Logarithm => {
+                let low = if self.scale == Scale::Doubling { 1.0 } else { f64::MIN_POSITIVE };
+                let least = values().map(|value| value.max(low)).fold(most, f64::min);
                 let low = least.log2().floor();
                 let high = most.log2().ceil().max(low + 1.0);
                 (low as i32..=high as i32).map(|power| 2_f64.powi(power)).collect()
@@ -111,7 +142,9 @@ impl Plot {
                 let steps = [1.0, 2.0, 5.0, 10.0].map(|of_ten| of_ten * decade);
                 let step = steps.into_iter().find(|step| most / step <= TICKS);
                 let step = step.unwrap_or(most);
-                (0..=(most / step).ceil() as u32).map(|tick| f64::from(tick) * step).collect()
+                let least = values().fold(0.0, f64::min);
+                let (low, high) = ((least / step).floor() as i32, (most / step).ceil() as i32);
+                (low..=high).map(|tick| f64::from(tick) * step).collect()
             }
         }
     }
@@ -122,6 +155,7 @@ impl Scale {
     fn part(self, value: f64, ticks: &[f64]) -> f64 {
         let of = |value: f64| match self {
             Self::Doubling => value.max(1.0).log2(),
+            Self::Logarithm => value.max(f64::MIN_POSITIVE).log2(),
             Self::FromZero => value,
         };
         let [low, high] = [ticks.first(), ticks.last()].map(|tick| tick.map_or(0.0, |at| of(*at)));
@@ -129,13 +163,17 @@ impl Scale {
     }
 }
 
-/// A line through points, and the points.
-fn curve(points: &[(f64, f64)], color: &str) -> String {
-    let line: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let mut svg = format!(
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
-        line.join(" ")
-    );
+/// Points, and a line through them where they are joined.
+fn curve(points: &[(f64, f64)], color: &str, is_joined: bool) -> String {
+    let mut svg = String::new();
+    if is_joined {
+        let line: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = write!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
+            line.join(" ")
+        );
+    }
     for (x, y) in points {
         let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{color}\"/>");
     }

@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
     if let (Some(results), false) = (&arguments.results, arguments.from.is_empty()) {
         for from in &arguments.from {
             let newer = fs::read_to_string(from)?;
-            fs::write(results, page::with_older(&newer, results)?)?;
+            page::write(&newer, results, false)?;
         }
         return Ok(());
     }
@@ -66,9 +66,10 @@ fn main() -> Result<(), Failure> {
     if let Some(readme) = &arguments.readme {
         page::advise(&sections, readme)?;
     }
+    let page = page::page(&sections);
     match &arguments.results {
-        Some(results) => page::write(&sections, results, figure.is_none())?,
-        None => print!("{}", page::page(&sections)),
+        Some(results) => page::write(&page, results, figure.is_none())?,
+        None => print!("{}", page::finished(&page).0),
     }
     Ok(())
 }

@@ -31,6 +31,15 @@ pub struct Host {
     pub batches_in_memory: bool,
 }
 
+/// The kernels of the papers: of FGM, NJS and HasFS.
+pub const KERNEL_FGM: &str = "2.6.34";
+pub const KERNEL_NJS: &str = "3.12";
+pub const KERNEL_HASFS: &str = "4.11";
+/// The first kernel whose fsync writes a new file's directory too.
+pub const KERNEL_DIRECTORY: &str = "2.6.35";
+/// And the first that flushes a disk behind a checkpoint of a journal on it.
+pub const KERNEL_FLUSH: &str = "3.4";
+
 impl Host {
     pub const FGM: Self = Self {
         cores: 8,
@@ -87,3 +96,5 @@ pub const WAITS_PERCENT: u64 = 15;
 /// A run takes as long as this at least, and its journal is filled as often.
 pub const RUN_NS: u64 = 120_000_000_000;
 pub const FILLED_TIMES: u64 = 4;
+/// It ends after this many times as long, however often its journal was filled.
+pub const LONGEST_RUNS: u64 = 20;

@@ -101,6 +101,18 @@ pub fn journal(
     formatted(clock, disk, memory, region, options)
 }
 
+/// Blocks of the shield in a memory of this size.
+pub const fn shield_blocks(nvm_bytes: u64) -> u64 {
+    let blocks = nvm_bytes / SHIELD_PART / BLOCK as u64;
+    if blocks < SHIELD_MIN {
+        SHIELD_MIN
+    } else if blocks > SHIELD_MAX {
+        SHIELD_MAX
+    } else {
+        blocks
+    }
+}
+
 /// Formats a journal in a region.
 pub fn formatted(
     clock: &Clock,
@@ -109,7 +121,7 @@ pub fn formatted(
     region: Region,
     options: &Options<HostPolicy>,
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
-    let shield = (region.len() / SHIELD_PART / BLOCK as u64).clamp(SHIELD_MIN, SHIELD_MAX);
+    let shield = shield_blocks(region.len());
     let pmem = TimedPmem::new(region, clock, memory);
     let meter = pmem.meter();
     let options = options.clone().shield_blocks(shield as u32);

@@ -3,25 +3,21 @@
 
 use std::fmt::Write as _;
 
-use crate::papers::row::Verdict;
+use crate::papers::row::{PrintedRow, Verdict};
 
-/// Where a line of a table has its figure, what it compares, and its verdict.
-const FIGURE: usize = 1;
-const COMPARED: usize = 2;
-const VERDICT: usize = 6;
-const CELLS: usize = 10;
+fn figure(line: &str) -> Option<&str> {
+    PrintedRow::parse(line).map(|row| row.figure)
+}
 
-fn cell(line: &str, at: usize) -> Option<&str> {
-    let cells: Vec<_> = line.split('|').map(str::trim).collect();
-    let is_row = cells.len() == CELLS && cells[0].is_empty() && cells[FIGURE] != "figure";
-    (is_row && !cells[FIGURE].starts_with("---")).then(|| cells[at])
+fn verdict_of(line: &str) -> Option<&str> {
+    PrintedRow::parse(line).map(|row| row.verdict)
 }
 
 /// The paper and the workload of a row: `gate: NJS 1` and `NJS 8b` are of one paper.
 fn subject(line: &str) -> Option<(&str, &str)> {
-    let figure = cell(line, FIGURE)?;
+    let PrintedRow { figure, compared, .. } = PrintedRow::parse(line)?;
     let paper = figure.strip_prefix("gate: ").unwrap_or(figure).split(' ').next()?;
-    let workload = cell(line, COMPARED)?.split([':', ',', ';']).next()?;
+    let workload = compared.split([':', ',', ';']).next()?;
     Some((paper, workload))
 }
 
@@ -31,15 +27,15 @@ const DRIVE: &str = "HDD alone";
 const LOG_STRUCTURED: (&str, &str) = ("gate: log-structured store", "two-level, mobibench");
 
 fn is_gate(line: &str) -> bool {
-    cell(line, FIGURE).is_some_and(|it| it.starts_with("gate: ") || it == DRIVE)
+    figure(line).is_some_and(|it| it.starts_with("gate: ") || it == DRIVE)
 }
 
 /// Whether the figure of a row says nothing while this gate is out.
 fn spoils(gate: &str, row: &str) -> bool {
     let Some(of_row) = subject(row) else { return false };
-    match cell(gate, FIGURE) {
+    match figure(gate) {
         Some(DRIVE) => matches!(of_row, ("FGM" | "NJS", _) | ("HasFS", "HDD")),
-        Some(figure) if figure == LOG_STRUCTURED.0 => cell(row, FIGURE) == Some(LOG_STRUCTURED.1),
+        Some(gate) if gate == LOG_STRUCTURED.0 => figure(row) == Some(LOG_STRUCTURED.1),
         _ => subject(gate) == Some(of_row),
     }
 }
@@ -47,10 +43,10 @@ fn spoils(gate: &str, row: &str) -> bool {
 /// How many rows have each verdict, as a line of the page. Gates count apart, and so do rows whose
 /// gate is out.
 pub fn counted(page: &str) -> String {
-    let has = |line: &str, verdict: Verdict| cell(line, VERDICT) == Some(verdict.text());
-    let has_band = |line: &&str| cell(line, VERDICT).is_some() && !has(line, Verdict::Printed);
+    let has = |line: &str, this: Verdict| verdict_of(line) == Some(this.text());
+    let has_band = |line: &&str| verdict_of(line).is_some() && !has(line, Verdict::Printed);
     let (gates, rows): (Vec<_>, Vec<_>) =
-        page.lines().filter(|line| cell(line, VERDICT).is_some()).partition(|line| is_gate(line));
+        page.lines().filter(|line| verdict_of(line).is_some()).partition(|line| is_gate(line));
     let open_gates: Vec<_> = gates.iter().filter(|gate| has(gate, Verdict::Out)).collect();
     let (spoiled, rows): (Vec<&str>, Vec<&str>) =
         rows.into_iter().partition(|row| open_gates.iter().any(|gate| spoils(gate, row)));
@@ -71,12 +67,12 @@ pub fn counted(page: &str) -> String {
 }
 
 /// What is between two titles.
-struct Part<'a> {
-    title: &'a str,
-    lines: Vec<&'a str>,
+pub struct Part<'a> {
+    pub title: &'a str,
+    pub lines: Vec<&'a str>,
 }
 
-fn parts(page: &str) -> Vec<Part<'_>> {
+pub fn parts(page: &str) -> Vec<Part<'_>> {
     let mut all = Vec::new();
     for line in page.lines() {
         if let Some(title) = line.strip_prefix("## ") {
@@ -90,14 +86,14 @@ fn parts(page: &str) -> Vec<Part<'_>> {
 
 impl<'a> Part<'a> {
     /// This part with the rows of a newer one: they take the place of all rows of their figures.
-    /// Text is the newer one; so are plots and a table of another kind, where there are any.
+    /// Text is the newer one; so is a table of another kind behind them, where there is one.
     fn renewed(self, newer: Self) -> Self {
         let is_new = |line: &&str| {
-            let figure = cell(line, FIGURE);
-            newer.lines.iter().any(|other| cell(other, FIGURE) == figure)
+            let this = figure(line);
+            newer.lines.iter().any(|other| figure(other) == this)
         };
         let rows = |part: &Self| -> Vec<&'a str> {
-            part.lines.iter().copied().filter(|line| cell(line, FIGURE).is_some()).collect()
+            part.lines.iter().copied().filter(|line| figure(line).is_some()).collect()
         };
         let (old, new) = (rows(&self), rows(&newer));
         let table = self.lines.iter().position(|line| line.starts_with("| figure |"));
@@ -114,15 +110,15 @@ impl<'a> Part<'a> {
         let before = old[..first].iter().filter(kept).copied();
         let after = old[first..].iter().filter(kept).copied();
         let rows: Vec<_> = before.chain(new).chain(after).collect();
-        let head = newer.lines.iter().take_while(|line| cell(line, FIGURE).is_none()).copied();
-        let is_row = |line: &&&str| cell(line, FIGURE).is_some();
+        let head = newer.lines.iter().take_while(|line| figure(line).is_none()).copied();
+        let is_row = |line: &&&str| figure(line).is_some();
         let tail = |part: &Self| -> Vec<&'a str> {
             let count = part.lines.iter().rev().take_while(|line| !is_row(line)).count();
             part.lines[part.lines.len() - count..].to_vec()
         };
-        let plots = |lines: &[&str]| lines.iter().any(|line| line.starts_with("!["));
         let (old_tail, new_tail) = (tail(&self), tail(&newer));
-        let tail = if plots(&new_tail) || !plots(&old_tail) { new_tail } else { old_tail };
+        let is_empty = new_tail.iter().all(|line| line.is_empty());
+        let tail = if is_empty { old_tail } else { new_tail };
         let lines = head.chain(rows).chain(tail).collect();
         Self { title: newer.title, lines }
     }

@@ -4,12 +4,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::engines::Failure;
+use crate::papers::explain::{
+    self, DELTA, FGM, GATES, HASFS, NJS, SENSITIVITY, TITLES, TODAY, TRUST, TWO_LEVEL,
+};
 use crate::papers::figures::njs::{Work, Write};
 use crate::papers::figures::small::Folder;
 use crate::papers::figures::{fgm, gates, hasfs, njs, sensitivity, small, today};
-use crate::papers::merge::{counted, merged};
+use crate::papers::merge::{Part, counted, merged, parts};
+use crate::papers::plots::{self, FGM_13, FGM_14, NJS_9A, table_of_curves};
 use crate::papers::row::Row;
-use crate::plot::{Plot, Scale};
+use crate::plot::Plot;
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,50 +30,18 @@ pub struct Wanted<'a> {
 pub struct Section {
     pub name: &'static str,
     title: &'static str,
-    /// What the reader has to know of them.
-    text: &'static str,
     pub rows: Vec<Row>,
     /// Text behind the rows.
     tail: String,
     /// What the README says of it.
     advice: String,
-    plots: Vec<(&'static str, Plot)>,
 }
 
 impl Section {
-    const fn new(name: &'static str, title: &'static str, text: &'static str) -> Self {
-        Self {
-            name,
-            title,
-            text,
-            rows: Vec::new(),
-            tail: String::new(),
-            advice: String::new(),
-            plots: Vec::new(),
-        }
+    const fn new(name: &'static str, title: &'static str) -> Self {
+        Self { name, title, rows: Vec::new(), tail: String::new(), advice: String::new() }
     }
 }
-
-const GATES: &str = "Gates: the baselines among themselves";
-const TWO_LEVEL: &str = "Two-level logging: a memory card and PRAM";
-const DELTA: &str = "Delta journaling: a memory card and NVRAM";
-const FGM: &str = "FGM: objects of metadata in an NVDIMM";
-const NJS: &str = "NJS: versions of blocks in NVM";
-const HASFS: &str = "HasFS: slots in NVM as the page cache";
-const SENSITIVITY: &str = "Sensitivity";
-const TODAY: &str = "Media of today";
-const TRUST: &str = "How far to trust this page";
-
-const TRUST_TEXT: &str = "\
-- Where the ring of a block journal lies, how warm the caches are, and what `none` does at an fsync
-  were settled while the gates were being looked at. Where the ring lies alone moves some gates in
-  and out of their bands.
-- Numbers in the text are those of the run that the rows are of. Most figures are of one seed.
-- The sections are of three builds of one day, and FGM's figures 13 and 14 of an earlier run. In all
-  but the gates and media of today, a host that computed nothing waited for a core.
-- FGM 12a gains several times what the paper does, and is in its band, which has no upper end. So do
-  HasFS 9 and 10 beside data mode.
-";
 
 const HEAD: &str = "\
 # The papers' time figures, in virtual time
@@ -147,12 +119,12 @@ impl Wanted<'_> {
             sections.push(self.hasfs()?);
         }
         if self.has("sensitivity") {
-            let mut section = Section::new("sensitivity", SENSITIVITY, sensitivity::TEXT);
+            let mut section = Section::new("sensitivity", SENSITIVITY);
             section.tail = sensitivity::table(self.scale(OF_HASFS), self.scale(OF_FGM_VARIED))?;
             sections.push(section);
         }
         if self.has("today") {
-            let mut section = Section::new("today", TODAY, today::TEXT);
+            let mut section = Section::new("today", TODAY);
             (section.tail, section.advice) = today::tables(self.scale)?;
             sections.push(section);
         }
@@ -160,36 +132,7 @@ impl Wanted<'_> {
     }
 
     fn gates(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "gates",
-            GATES,
-            "No figure of a policy counts where a gate of its baselines is out.\n\
-             \n\
-             - HasFS Table 2, ordered and writeback: what fits under the dirty limit (15 % of \
-             memory, 614,000 blocks at k = 1) is nearly all that is written in 30 s. The drive \
-             adds some 350 blocks a second. So no stall of the drive can show here, and the \
-             paper's must have another cause.\n\
-             - An fsync without a journal ends when the drive has taken the blocks, in the \
-             kernels of NJS (3.12) and FGM (2.6.34). That of HasFS (4.11) flushes the drive's \
-             cache.\n\
-             - The kernel of FGM leaves the directory of a new file out of that fsync: 2.6.35 \
-             writes it. It flushes nothing behind a checkpoint of a journal inside the file \
-             system: 3.4 does.\n\
-             - In data mode an fsync is a synchronous handle of jbd2. It keeps a young \
-             transaction open for as long as a commit takes on average, 15 ms at most. Other \
-             threads join: on the HDD of NJS 15.5 fsyncs share a commit, and 7.7 would \
-             otherwise.\n\
-             - NJS 1, varmail, RAM disk / HDD: with the RAM disk the threads stand still for \
-             checkpoints in 117 of 121 s, which is 0.48 ms an operation. On the HDD that is 0.43 \
-             ms. The 1,577 commits there take 0.34 ms an operation more: 34 ms each, of two \
-             syncs and the wait for others. The paper's RAM disk is slower: 37 % behind none, \
-             where ours is 22 %.\n\
-             - FGM 2a, varmail: the paper has a second disk for the journal where it compares \
-             with memory, and so has the gate. But no reading of the figure has both of its \
-             numbers here. Beside none, ours is 36 % slower with one disk and 30 % faster with \
-             two, since a sweep writes inodes that none writes one by one. Both times the drive \
-             of the homes is busy all the time.\n",
-        );
+        let mut section = Section::new("gates", GATES);
         let (scale, of_hasfs) = (self.scale(AT_PAPERS_SIZE), self.scale(OF_HASFS));
         let parts = [
             self.part("gates-hdd", || gates::rows(scale))?,
@@ -202,71 +145,37 @@ impl Wanted<'_> {
     }
 
     fn two_level(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "two-level",
-            TWO_LEVEL,
-            "SQLite's processor time is what makes the baseline as fast as the paper's. The \
-             baseline is the one that was specified: one log takes data and node blocks. The \
-             paper's is F2FS, which has a log for each (Lee and others, FAST 2015): the row \
-             beside it has two.\n",
-        );
-        match self.traces {
-            Some(traces) => {
-                section.rows = small::mobibench(&Folder(traces))?;
-                section.rows.extend(small::filebench(&Folder(traces))?);
-            }
-            None => section.tail = WITHOUT_TRACES.to_owned(),
+        let mut section = Section::new("two-level", TWO_LEVEL);
+        let folder = self.traces.map(Folder);
+        if let Some(folder) = &folder {
+            section.rows = small::mobibench(folder)?;
+        }
+        let (rows, table) = small::generated_mobibench(folder.as_ref())?;
+        section.rows.extend(rows);
+        section.tail = table;
+        match &folder {
+            Some(folder) => section.rows.extend(small::filebench(folder)?),
+            None => section.tail.push_str(WITHOUT_TRACES),
         }
         Ok(section)
     }
 
     fn delta(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "delta",
-            DELTA,
-            "The paper gives no transactions a minute for TPC-C: the row says at how much \
-             processor time a commit ours is as far ahead as the paper's.\n",
-        );
+        let mut section = Section::new("delta", DELTA);
         section.rows = small::overwrites(self.scale(AT_PAPERS_SIZE))?;
-        match self.traces {
-            Some(traces) => section.rows.extend(small::tpcc(&Folder(traces))?),
+        let folder = self.traces.map(Folder);
+        match &folder {
+            Some(folder) => section.rows.extend(small::tpcc(folder)?),
             None => section.tail = WITHOUT_TRACES.to_owned(),
         }
+        let (rows, table) = small::generated_tpcc(folder.as_ref())?;
+        section.rows.extend(rows);
+        section.tail.push_str(&table);
         Ok(section)
     }
 
     fn fgm(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "fgm",
-            FGM,
-            "- The disk of the homes is not synced before a commit elsewhere. This is an \
-             assumption about the kernel, and the paper's own figure 11a is the only evidence \
-             for it. With such a sync both would wait for a turn of that disk at each fsync. \
-             So at most 3 x could come out of its 15.8 x. The rows \"data is synced\" have the \
-             sync, and show what hangs on this: 9a then gains 8 % and loses 5 %.\n\
-             - The rows \"two and a tail word\" are the same policy with the usual protocol: a \
-             record, a fence, a tail pointer, a fence. Where each fsync waits for a disk, 200 \
-             ns of another fence are nothing.\n\
-             - FGM 11a: the drive writes 128 KB in 0.87 ms, and the journal on a second disk \
-             waits for two turns, 16.7 ms. A run takes 60 s, as filebench's do that say nothing, \
-             and the file begins anew at 1 GB. In a run that ends with the first GB, the drive's \
-             cache of 64 MB holds 6 % of all that was written.\n\
-             - FGM 11a on NVM: a few blocks copied into DRAM are microseconds of each fsync, so \
-             there is nothing to win.\n\
-             - A checkpoint goes through the shield, 1,024 blocks at a time with a sync behind \
-             each. The row \"no block is ever torn\" has none.\n\
-             - The index has room for all frames of the ring. By the default of `Options` it is \
-             full when a fifth of the ring is, and checkpoints then come nearly three times as \
-             often.\n\
-             - FGM 12a, 500 K files: the ring holds changes of nearly all inode blocks, so each \
-             goes home once in a sweep. That is more than the paper's gain.\n\
-             - FGM 13, varmail: an fsync commits long before a TxnInfo is full.\n\
-             - FGM 13, postmark: ours gains up to 16 KiB, and is level from there on, since the \
-             timer commits. The paper loses beyond 4 KB, by what a larger TxnInfo takes of the \
-             memory. Ours has no list that is longer than what it names.\n\
-             - FGM 14: where the scale is coarser, the timer (5 s / k) commits before a list of \
-             128 KiB is full.\n",
-        );
+        let mut section = Section::new("fgm", FGM);
         let scale = self.scale(AT_PAPERS_SIZE);
         section.rows = fgm::figures_9_to_12(scale, |figure| {
             self.has_part(&figure.replace("FGM ", "fgm-throughput-"))
@@ -274,56 +183,19 @@ impl Wanted<'_> {
         if !self.has_part("fgm-txninfo") {
             return Ok(section);
         }
-        let (rows, curves) = fgm::figure_13(self.scale(FIGURE_13_SCALE), scale)?;
+        let (rows, [speeds, commits]) = fgm::figure_13(self.scale(FIGURE_13_SCALE), scale)?;
         section.rows.extend(rows);
-        let steps = fgm::SIZES.iter().map(|bytes| match bytes {
+        let steps = fgm::SIZES.map(|bytes| match bytes {
             0..1024 => format!("{bytes} B"),
             _ => format!("{} K", bytes >> 10),
         });
-        let plot = Plot {
-            title: "FGM 13: operations a second, by the size of the TxnInfo",
-            below: "bytes of the TxnInfo",
-            scale: Scale::Doubling,
-            steps: steps.collect(),
-            curves,
-        };
-        section.plots.push(("papers-fgm-13.svg", plot));
+        section.tail = table_of_curves(FGM_13, &steps, &speeds);
+        section.tail.push_str(&table_of_curves(FGM_14, &steps, &commits));
         Ok(section)
     }
 
     fn njs(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "njs",
-            NJS,
-            "- \"Stands still\": a tick before each commit acts on the policy's thresholds, at \
-             three quarters as in the paper, and every thread waits for it. \"In the \
-             background\": such ticks beside the threads.\n\
-             - Appends go home inside the commit, with one sync for each record. A record has \
-             their names alone, so the running transaction takes in as many as it may change.\n\
-             - Fileserver and postmark: the drive is busy all the time, and an operation of \
-             fileserver writes 3.4 blocks to it by ours, and 3.5 by the block journal. One of \
-             postmark writes 69 and 68. Ours puts what is appended home at once, with each \
-             commit. The block journal has it in its ring first, and never writes home what was \
-             deleted by then. Of what ours writes, metadata is a fortieth or less, so saving that \
-             gains little.\n\
-             - Re-write: both write the same 8 GB to the same disk, which takes most of the time. \
-             Where the threads stand still for checkpoints, ours is the slower one. In the \
-             background it has the sign.\n\
-             - The block journal writes no logged data home by age. That of Linux does, after 30 \
-             s. \
-             When it was tried at k = 4, random gained 3 % alone, and fileserver lost 14 %. So the \
-             gain at random is by when the homes are written, and no more certain than that.\n\
-             - Host: a page of data takes 2 us more wherever it is logged, by ours as by the block \
-             journal.\n\
-             - NJS 9a: the paper writes its file of 8 GB again. No older version of its data \
-             is left in 128 MB by then, so byte update has next to nothing to gain by, and \
-             nothing to lose at 100 %. In the rows \"regions\" the journal has them: 16 MB are \
-             written three times before the next 16 MB. The third pass is the first that finds \
-             an older version beside the newest, so a third of the writes can gain. The paper \
-             does not write so, and these rows have no band.\n\
-             - NJS 10, the row without a delayed checkpoint: nothing is reclaimed ahead, and a \
-             commit that finds no room writes the oldest blocks home, 64 at a time.\n",
-        );
+        let mut section = Section::new("njs", NJS);
         let (scale, settings) = (self.scale(AT_PAPERS_SIZE), self.scale(OF_NJS_SETTINGS));
         for (part, write) in [
             ("njs-8-sequential", Write::Sequential),
@@ -340,9 +212,10 @@ impl Wanted<'_> {
             section.rows.extend(self.part(part, || njs::figure_8b(work, scale))?);
         }
         if self.has_part("njs-9") {
-            let (rows, plot) = njs::figure_9(self.scale(FIGURE_9_SCALE), settings)?;
+            let (rows, curves) = njs::figure_9(self.scale(FIGURE_9_SCALE), settings)?;
             section.rows.extend(rows);
-            section.plots.push(("papers-njs-9a.svg", plot));
+            let steps = njs::DIFFERENCES.map(|percent| format!("{percent} %"));
+            section.tail = table_of_curves(NJS_9A, &steps, &curves);
         }
         section.rows.extend(self.part("njs-10", || njs::figure_10(settings))?);
         section.rows.extend(self.part("njs-11", || njs::figure_11(settings))?);
@@ -350,41 +223,7 @@ impl Wanted<'_> {
     }
 
     fn hasfs(&self) -> Result<Section, Failure> {
-        let mut section = Section::new(
-            "hasfs",
-            HASFS,
-            "- One cache as large as the slots has what was read and what was written, by last \
-             use. So the journal's own clean slots are off: they would count the same blocks \
-             twice.\n\
-             - Room is made by ticks beside the threads, from seven eighths on, in batches of \
-             128 MB at k = 1.\n\
-             - Figures 7 to 10: a run takes 30 s, and ours fills its 14 GB to less than three \
-             quarters in them. So nothing of ours goes to the disk, and \"larger than the NVM\" \
-             never \
-             comes to be. What the rows compare is a write into a slot with a write-back cache. \
-             Runs \
-             of figures 11 and 12 end after 150 s at k = 16, where some have not filled the \
-             journal \
-             four times.\n\
-             - HDD, webserver: the threads read, and nothing differs. Webproxy also reads for \
-             most of the time. Why it gains was not looked into.\n\
-             - HasFS 8, sequential: 16 pages take 302 us of our host: 9 us, and for each page \
-             5.5 us of the processor and 64 lines of 200 ns. So there are 3,310 writes a second \
-             at most, and 3,279 come out. Without a journal 2.4 GB fit under the dirty limit, \
-             and the rest goes to the drive at 150 MB/s, which was chosen with this figure in \
-             view: 3,450 in 30 s. The row \"a thread empties\" has the sign: there a thread beside \
-             the writer moves the buffer into slots, which the paper may mean.\n\
-             - Varmail beside a journal of 1 GB in memory: in the run that was specified, the \
-             threads stand still for that journal's checkpoints most of the time. The paper says \
-             that they are rare, so its run must end before. The rows \"short\" end earlier. On \
-             the \
-             HDD the two are then nearly level, since both wait for reads. They have no band.\n\
-             - Table 4: the band is that of all that an open writes home. The paper writes pages \
-             home and leaves metadata out. On the HDD ours writes the pages alone in 0.1 to 0.3 \
-             of its time, since they are sorted. Webproxy deletes a file of 8 blocks for each 4 \
-             pages. Some 20,000 of its 23,505 blocks of metadata are such blocks: after a crash \
-             the home of a discarded block is written anew before the discard is forgotten.\n",
-        );
+        let mut section = Section::new("hasfs", HASFS);
         let (scale, short) = (self.scale(OF_HASFS), self.scale(OF_SHORT));
         let small = self.scale(AT_PAPERS_SIZE);
         let parts = [
@@ -427,25 +266,42 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().map(Row::widened).collect())
 }
 
-/// The titles, in their order.
-const TITLES: [&str; 9] = [GATES, TWO_LEVEL, DELTA, FGM, NJS, HASFS, SENSITIVITY, TODAY, TRUST];
-
 /// The page of some sections.
 pub fn page(sections: &[Section]) -> String {
     let mut page = String::new();
     for section in sections {
-        let _ = writeln!(page, "\n## {}\n\n{}", section.title, section.text);
+        let _ = writeln!(page, "\n## {}\n", section.title);
         if !section.rows.is_empty() {
             page.push_str(Row::HEAD);
             section.rows.iter().for_each(|row| page.push_str(&row.line()));
         }
         page.push_str(&section.tail);
-        for (name, plot) in &section.plots {
-            let _ = writeln!(page, "\n![{}](plots/{name})", plot.title);
+    }
+    let _ = write!(page, "\n## {TRUST}\n");
+    format!("{HEAD}{}{page}", counted(&page))
+}
+
+/// A page with the text of each section, and links to its plots. The numbers in the text are those
+/// of the page's rows, and so are the points of the plots, which are returned by their files.
+pub fn finished(page: &str) -> (String, Vec<(&'static str, Plot)>) {
+    let head = page.split("\n## ").next().unwrap_or_default().trim_end();
+    let (mut whole, mut plots) = (format!("{head}\n"), Vec::new());
+    for Part { title, lines } in parts(page) {
+        let is_behind = |line: &str| line.starts_with('|') || line.starts_with("**Not run**");
+        let first = lines.iter().position(|line| is_behind(line)).unwrap_or(lines.len());
+        let behind = lines[first..].iter().filter(|line| !line.starts_with("!["));
+        let behind = behind.copied().collect::<Vec<_>>().join("\n");
+        let text = explain::text(title, page);
+        let _ = write!(whole, "\n## {title}\n\n{text}");
+        if !behind.is_empty() {
+            let _ = write!(whole, "\n{}\n", behind.trim_end());
+        }
+        for (file, plot) in plots::of_section(title, &lines) {
+            let _ = write!(whole, "\n![{}](plots/{file})\n", plot.title);
+            plots.push((file, plot));
         }
     }
-    let _ = write!(page, "\n## {TRUST}\n\n{TRUST_TEXT}");
-    format!("{HEAD}{}{page}", counted(&page))
+    (whole, plots)
 }
 
 /// A page, with what only an older one has.
@@ -474,18 +330,53 @@ pub fn advise(sections: &[Section], readme: &Path) -> Result<(), Failure> {
     Ok(std::fs::write(readme, format!("{before}\n{advice}\n{after}"))?)
 }
 
-/// Writes the page, and the plots into a folder beside it. What only the older page has stays, if
-/// not all of it is anew.
+/// Writes a page and its plots, which go into a folder beside it. What only the older page has
+/// stays, unless the page is whole.
 ///
 /// # Errors
 /// Those of the files.
-pub fn write(sections: &[Section], results: &Path, is_whole: bool) -> Result<(), Failure> {
+pub fn write(page: &str, results: &Path, is_whole: bool) -> Result<(), Failure> {
     let folder = results.parent().unwrap_or_else(|| Path::new(".")).join("plots");
     std::fs::create_dir_all(&folder)?;
-    for (name, plot) in sections.iter().flat_map(|section| &section.plots) {
+    let page = if is_whole { page.to_owned() } else { with_older(page, results)? };
+    let (page, plots) = finished(&page);
+    for (name, plot) in plots {
         std::fs::write(folder.join(name), plot.svg())?;
     }
-    let page = page(sections);
-    let page = if is_whole { page } else { with_older(&page, results)? };
     Ok(std::fs::write(results, page)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::row::{Band, Unit};
+
+    #[test]
+    fn a_finished_page_stays_as_it_is() {
+        let mut section = Section::new("fgm", FGM);
+        section.rows = vec![Row {
+            figure: "FGM 11a",
+            compared: "writefsync 4 KB x 32: / ordered in NVM".to_owned(),
+            paper: "2.8 x",
+            ours: 1.5,
+            unit: Unit::Times,
+            band: Band::Printed,
+            scale: 1,
+            why: String::new(),
+        }];
+        let steps = ["1 K".to_owned()];
+        section.tail = table_of_curves(FGM_13, &steps, &[("mail".to_owned(), vec![4.0])]);
+        let (page, made) = finished(&page(&[section]));
+        let files: Vec<_> = made.iter().map(|(file, _)| *file).collect();
+        assert_eq!(files, ["papers-fgm-11.svg", "papers-fgm-13.svg"]);
+        for file in files {
+            assert_eq!(page.matches(&format!("(plots/{file})")).count(), 1, "{page}");
+        }
+        assert!(page.contains("- FGM 11a: the drive writes 128 KB in 0.87 ms"), "{page}");
+        assert_eq!(finished(&page).0, page);
+        // A figure that is run again takes the old one's place, in the text too.
+        let newer = page.replace("1.50 x", "1.75 x");
+        let merged = merged(&page, &newer, &TITLES);
+        assert_eq!(finished(&merged).0, newer);
+    }
 }

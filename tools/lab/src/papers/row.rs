@@ -177,6 +177,48 @@ impl Row {
     }
 }
 
+/// Curves by their names, and the points of each: one for each step of a parameter.
+pub type Curves = Vec<(String, Vec<f64>)>;
+
+/// A line of the tables, as a page has it.
+#[derive(Clone, Copy, Debug)]
+pub struct PrintedRow<'a> {
+    pub figure: &'a str,
+    pub compared: &'a str,
+    pub paper: &'a str,
+    pub ours: &'a str,
+    pub verdict: &'a str,
+    pub why: &'a str,
+}
+
+impl<'a> PrintedRow<'a> {
+    pub fn parse(line: &'a str) -> Option<Self> {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let ["", figure, compared, paper, ours, _, verdict, _, why, ""] = cells[..] else {
+            return None;
+        };
+        let why = why.trim_matches('`');
+        let is_row = figure != "figure" && !figure.starts_with("---");
+        is_row.then_some(Self { figure, compared, paper, ours, verdict, why })
+    }
+
+    /// Its figure and what it compares: no other line has both.
+    pub fn is(&self, name: &str) -> bool {
+        name.split_once('|') == Some((self.figure, self.compared))
+    }
+}
+
+/// The number that a cell has, where it has one: `+ 53.9 %`, `2.20 x`, `**1241**`.
+pub fn number_in(cell: &str) -> Option<f64> {
+    let cell = cell.trim_matches('*');
+    let cell = cell.rsplit(": ").next().unwrap_or(cell).trim_start_matches("about ");
+    let cell = cell.replace("+ ", "").replace("- ", "-");
+    let mut words = cell.split(' ');
+    let value = words.next()?.trim_start_matches('+').parse().ok()?;
+    let unit = words.next().unwrap_or_default();
+    (words.next().is_none() && unit != "->").then_some(value)
+}
+
 /// How much more `ours` is than `other`, in a hundred.
 pub fn percent_more(ours: f64, other: f64) -> f64 {
     100.0 * (ours / other - 1.0)
@@ -185,6 +227,32 @@ pub fn percent_more(ours: f64, other: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_page_has_is_what_was_printed() {
+        let row = Row {
+            figure: "A 1a",
+            compared: "mail: / other".to_owned(),
+            paper: "+ 53.9 %",
+            ours: -1.25,
+            unit: Unit::Percent,
+            band: Band::Printed,
+            scale: 4,
+            why: "3 commits".to_owned(),
+        };
+        let line = row.line();
+        let printed = PrintedRow::parse(line.trim_end()).expect("a row");
+        assert!(printed.is("A 1a|mail: / other") && !printed.is("A 1|mail: / other"));
+        assert_eq!((printed.verdict, printed.why), ("-", "3 commits"));
+        assert_eq!((number_in(printed.ours), number_in(printed.paper)), (Some(-1.2), Some(53.9)));
+        assert!(Row::HEAD.lines().all(|line| PrintedRow::parse(line).is_none()));
+        assert_eq!(number_in("- 1 %"), Some(-1.0));
+        assert_eq!(number_in("19.9 -> 4.3 ms: 4.6 x"), Some(4.6));
+        assert_eq!(number_in("**521773**"), Some(521_773.0));
+        for none in ["1.6 .. 46.6 x", "-", "loses", "> 4.4 x", "best at 4 KB, + 35 % there"] {
+            assert_eq!(number_in(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn a_wider_band_is_on_the_same_side() {

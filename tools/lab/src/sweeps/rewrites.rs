@@ -155,6 +155,7 @@ pub fn measure() -> Result<Sweep, Box<dyn Error>> {
         title,
         below: "bytes that differ, in a hundred",
         scale: Scale::Doubling,
+        is_joined: true,
         steps: PERCENT.iter().map(|percent| format!("{percent} %")).collect(),
         curves: rows
             .iter()

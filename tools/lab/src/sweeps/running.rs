@@ -53,6 +53,7 @@ pub fn measure() -> Result<Sweep, Box<dyn Error>> {
         title: "Commits, and bytes an update",
         below: "bytes of the TxnInfo",
         scale: Scale::Doubling,
+        is_joined: true,
         steps,
         curves,
     };

@@ -49,8 +49,12 @@ pub mod flag {
 
 /// The classes that mean something here.
 pub mod class {
+    pub const SUPERBLOCK: u8 = 1;
     pub const GROUP_DESCRIPTORS: u8 = 2;
+    pub const BLOCK_BITMAP: u8 = 3;
+    pub const INODE_BITMAP: u8 = 4;
     pub const INODES: u8 = 5;
+    pub const DIRECTORY: u8 = 6;
     pub const FILE_DATA: u8 = 8;
     /// From here on pages of SQLite.
     pub const SQLITE: u8 = 16;

@@ -13,10 +13,10 @@ use crate::papers::files::loads::{self, Loop, Postmark, WriteFsync};
 use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
-use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::row::{Band, Curves, Row, Unit, percent_more};
 use crate::papers::store::Ring;
 
-const NVM_BYTES: u64 = 128 << 20;
+pub const NVM_BYTES: u64 = 128 << 20;
 const RING_BLOCKS: u64 = NVM_BYTES / 4096;
 /// Blocks that a running transaction may change: the ring without the shield has room for half.
 const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 4;
@@ -24,7 +24,10 @@ const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 4;
 const OBJECTS_MAX: u64 = 1_022;
 /// How long filebench runs a workload that says nothing of it. The drive's cache then holds less
 /// than a hundredth of what was written.
-const WRITEFSYNC_NS: u64 = 60_000_000_000;
+pub const WRITEFSYNC_NS: u64 = 60_000_000_000;
+/// Blocks of its file, and appends for each fsync of the run whose figure the paper says.
+pub const WRITEFSYNC_BLOCKS: u64 = 1 << 18;
+pub const WRITEFSYNC_EVERY: u64 = 32;
 /// It is emptied when half of it is used.
 const CHECKPOINT_AT: u8 = 128;
 
@@ -134,7 +137,7 @@ impl FgmWork {
                     ..*machine
                 };
                 // A file of 1 GB, which begins anew when it is full.
-                let most = (1 << 18) / scale;
+                let most = WRITEFSYNC_BLOCKS / scale;
                 machine.run(kept, scale, |_| WriteFsync { blocks, every, written: 0, most })
             }
             Self::Postmark(thousands) => {
@@ -351,9 +354,6 @@ fn without_a_shield(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(vec![row.row(scale)])
 }
 
-/// Workloads, and what each had at each step.
-pub type Curves = Vec<(String, Vec<f64>)>;
-
 /// Objects that a `TxnInfo` names. It has two words of its own, and eight bytes for each object.
 const fn objects_of(bytes: u32) -> u64 {
     let objects = (bytes / 8).saturating_sub(2);
@@ -361,10 +361,11 @@ const fn objects_of(bytes: u32) -> u64 {
 }
 
 /// FGM figures 13 and 14: the size of the `TxnInfo`, from 256 B to 128 KiB. Returns the rows, and
-/// for each workload its throughput at each size. Where the number of commits has a band, it is
-/// counted at `commits_scale`: the timer commits sooner, the coarser the scale.
-pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
-    let (mut rows, mut curves) = (Vec::new(), Vec::new());
+/// for each workload its throughput and its commits of 1,000 operations at each size. Where the
+/// number of commits has a band, it is counted at `commits_scale`: the timer commits sooner, the
+/// coarser the scale.
+pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, [Curves; 2]), Failure> {
+    let (mut rows, mut speeds, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     for work in [FgmWork::Varmail, FgmWork::Fileserver, FgmWork::Postmark(500)] {
         let mut runs = Vec::new();
         for bytes in SIZES {
@@ -414,9 +415,11 @@ pub fn figure_13(scale: u64, commits_scale: u64) -> Result<(Vec<Row>, Curves), F
                 .map(|ran| format!("{} commits of {} operations", ran.commits, ran.operations))
                 .join(", against those at 128 KiB: "),
         });
-        curves.push((work.name(), runs.iter().map(|ran| ran.per_second).collect()));
+        speeds.push((work.name(), runs.iter().map(|ran| ran.per_second).collect()));
+        let of_thousand = runs.iter().map(|ran| 1e3 * per_operation(ran));
+        commits.push((work.name(), of_thousand.collect()));
     }
-    Ok((rows, curves))
+    Ok((rows, [speeds, commits]))
 }
 
 /// How much faster a workload is, on other media.

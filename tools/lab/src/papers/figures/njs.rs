@@ -13,20 +13,19 @@ use crate::papers::files::setup::{Checkpoints, Ran};
 use crate::papers::host::Host;
 use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
-use crate::papers::row::{Band, Row, Unit, percent_more};
+use crate::papers::row::{Band, Curves, Row, Unit, percent_more};
 use crate::papers::store::Ring;
-use crate::plot::{Plot, Scale};
 
 /// The journal has 128 MB.
-const NVM_BYTES: u64 = 128 << 20;
+pub const NVM_BYTES: u64 = 128 << 20;
 const RING_BLOCKS: u64 = NVM_BYTES / 4096;
 /// Blocks that a running transaction changes at most: an eighth of the memory. The ring has room
 /// for them at worst when it is half empty; where it is fuller, the journal commits earlier.
 const TRANSACTION_BLOCKS: u64 = RING_BLOCKS / 8;
 /// Blocks that a block journal writes home at a time, as the one of Linux.
-const OLDEST_BLOCKS: u64 = 64;
+pub const OLDEST_BLOCKS: u64 = 64;
 /// Blocks of 8 GB, which IOzone writes.
-const FILE_BLOCKS: u64 = 8 << 18;
+pub const FILE_BLOCKS: u64 = 8 << 18;
 
 const MACHINE: Machine =
     Machine { host: Host::NJS, cache_bytes: 6 << 30, memory_bytes: 8 << 30, ..Machine::USUAL };
@@ -315,9 +314,9 @@ pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
 }
 
 /// Percent of a block that differ, in figure 9a.
-const DIFFERENCES: [usize; 6] = [0, 20, 40, 60, 80, 100];
+pub const DIFFERENCES: [usize; 6] = [0, 20, 40, 60, 80, 100];
 /// Blocks of a region that is written again while the journal has it, and regions of the file.
-const REGION_BLOCKS: u64 = 1 << 12;
+pub const REGION_BLOCKS: u64 = 1 << 12;
 const REGIONS: u64 = 16;
 /// The third pass is the first that finds an older version beside the newest.
 const PASSES: u64 = 3;
@@ -388,8 +387,8 @@ fn falls(compared: String, gains: &[f64], band: Band, scale: u64) -> Row {
 
 /// NJS figure 9a: with and without byte update, by how much of a block differs. The file of 8 GB is
 /// written again once, as the paper says. Beside it are regions that are written again while the
-/// journal has them; the plot has these, with both readings of the memory's latency.
-pub fn figure_9(scale: u64, large_scale: u64) -> Result<(Vec<Row>, Plot), Failure> {
+/// journal has them: their gains are returned too, with both readings of the memory's latency.
+pub fn figure_9(scale: u64, large_scale: u64) -> Result<(Vec<Row>, Curves), Failure> {
     let (mut rows, mut curves, mut gains) = (Vec::new(), Vec::new(), Vec::new());
     for (percent, paper, band) in
         [(0, "+ 20.1 %", Band::Must(4.0, 45.0)), (100, "- 1 %", Band::at_least(-5.0))]
@@ -431,14 +430,7 @@ pub fn figure_9(scale: u64, large_scale: u64) -> Result<(Vec<Row>, Plot), Failur
         rows.push(falls(compared, &gains, Band::Printed, scale));
         curves.push((name.to_owned(), gains));
     }
-    let plot = Plot {
-        title: "NJS 9a: gain by byte update in regions that are written again, in a hundred",
-        below: "bytes of a block that differ, in a hundred",
-        scale: Scale::FromZero,
-        steps: DIFFERENCES.iter().map(|percent| format!("{percent} %")).collect(),
-        curves,
-    };
-    Ok((rows, plot))
+    Ok((rows, curves))
 }
 
 /// How much faster random writes are than in data mode, on another host and other media.

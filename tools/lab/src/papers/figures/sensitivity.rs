@@ -10,18 +10,6 @@ use crate::papers::figures::{fgm, hasfs, njs};
 use crate::papers::files::case::Medium;
 use crate::papers::host::Host;
 
-pub const TEXT: &str = "\
-Each parameter halved and doubled, all others as they are. Times faster than the baseline.
-
-- HasFS 7, the turn and the seek: the figure is monotone in neither. Why was not looked into.
-- HasFS 8: ours is bound by the processor and by the memory. Where a scattered write costs half, \
-the baseline is as fast as ours, and the sign of the figure is gone.
-- FGM 11a: the rate of the disk goes with its turn, so ours and the journal's wait for turns both \
-change with it.
-- NJS 8a: ours gains by the order in which a sweep writes home, so by what a seek costs. At the \
-papers' size it gains more than at k = 4.
-";
-
 /// A parameter, and the figure with it.
 type Varied<'a> = (&'static str, &'a dyn Fn(Change) -> Result<f64, Failure>);
 

@@ -1,21 +1,24 @@
 //! The rows of the two systems for mobile devices: two-level logging, and delta journaling.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nvm_journal::{CompressedDelta, TwoLevel};
 use sim_disk::time::{CardModel, MemoryModel};
 
 use crate::engines::Failure;
 use crate::papers::figures::overwrite::{self, Difference};
+use crate::papers::generators::form::TraceForm;
+use crate::papers::generators::{mobibench, tpcc};
 use crate::papers::policy::HostPolicy;
 use crate::papers::row::{Band, Row, Unit, percent_more};
 use crate::papers::traces::{self, Logs, Setting, TraceRun};
-use crate::trace::SAMPLE;
+use crate::trace::{SAMPLE, Trace};
 
 /// Transactions of SQLite in the trace of Mobibench.
-const SQLITE_TRANSACTIONS: f64 = 1_200.0;
+const SQLITE_TRANSACTIONS: f64 = 3.0 * mobibench::OF_EACH_KIND as f64;
 /// What the paper's baseline makes of them in a second.
 const PAPER_PER_SECOND: f64 = 33.0;
 /// What SQLite computes for a transaction, before calibration.
@@ -39,6 +42,38 @@ impl Folder<'_> {
     }
 }
 
+/// A trace that a generator has made.
+struct Generated(Arc<[u8]>);
+
+impl Generated {
+    fn new(trace: Vec<u8>) -> Self {
+        Self(trace.into())
+    }
+
+    fn opener(&self) -> impl Fn() -> Result<Box<dyn Read>, Failure> + use<> {
+        let trace = Arc::clone(&self.0);
+        move || Ok(Box::new(Cursor::new(Arc::clone(&trace))))
+    }
+
+    /// Its form, beside that of a real trace.
+    fn table(&self, real: &Path) -> Result<String, Failure> {
+        let form = |source: Box<dyn Read>| -> Result<TraceForm, Failure> {
+            Ok(TraceForm::of(&mut Trace::open(source)?, u64::MAX)?)
+        };
+        Ok(form((self.opener())()?)?.table(&form(Box::new(File::open(real)?))?))
+    }
+}
+
+/// How long a card takes to close a unit, in milliseconds.
+const CLOSINGS_MS: [u64; 3] = [10, 40, 150];
+/// Megabytes of PRAM: more sizes on the card that is the usual one.
+const fn pram_mb(closing_ms: u64) -> &'static [u64] {
+    if closing_ms == CLOSINGS_MS[0] { &[512, 4, 8, 16, 32, 64] } else { &[512, 4] }
+}
+/// The seed and the warehouses of the generators.
+const SEED: u64 = 1;
+const WAREHOUSES: u64 = 1;
+
 const fn card(closing_ms: u64) -> CardModel {
     CardModel { closing_ns: closing_ms * 1_000_000, ..CardModel::class_10() }
 }
@@ -59,46 +94,76 @@ fn slowed(ours: &TraceRun, base: &TraceRun) -> (f64, f64) {
     (seconds(base) / seconds(ours), 1e3 * cpu)
 }
 
-/// Two-level logging, on the trace of Mobibench.
-pub fn mobibench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
-    let open = folder.opener("ext4-mobibench-datajournal");
+/// A row of two-level logging beside a log-structured store.
+fn against_log(compared: String, ours: &TraceRun, base: &TraceRun, band: Band) -> Row {
+    let (times, cpu_ms) = slowed(ours, base);
+    Row {
+        figure: "two-level, mobibench",
+        compared,
+        paper: "2.2 x",
+        ours: times,
+        unit: Unit::Times,
+        band,
+        scale: 1,
+        why: format!("CPU {cpu_ms:.1} ms a transaction; {}", ours.counts()),
+    }
+}
+
+/// Two-level logging, on Mobibench as a generator; with the trace, also how near the generator
+/// comes to it.
+pub fn generated_mobibench(folder: Option<&Folder<'_>>) -> Result<(Vec<Row>, String), Failure> {
+    let generated = Generated::new(mobibench::trace(SEED, mobibench::OF_EACH_KIND));
+    let open = generated.opener();
     let mut rows = Vec::new();
-    for closing_ms in [10, 40, 150] {
+    for closing_ms in CLOSINGS_MS {
         let card = card(closing_ms);
         let base = traces::by_log_structured(&open, card, Logs::One, 0)?;
-        let row = |compared: String, paper, ours, unit, band, why| Row {
-            figure: "two-level, mobibench",
-            compared,
-            paper,
-            ours,
-            unit,
-            band,
-            scale: 1,
-            why,
-        };
+        for nvm_mb in pram_mb(closing_ms) {
+            let ours = run_two_level(&open, two_level(nvm_mb << 20, card))?;
+            let compared = format!(
+                "/ log-structured; {nvm_mb} MB of PRAM, a unit closes in {closing_ms} ms; the \
+                 generator"
+            );
+            rows.push(against_log(compared, &ours, &base, Band::Printed));
+        }
+    }
+    let real = folder.map(|folder| folder.file(MOBIBENCH));
+    let table = real.map_or(Ok(String::new()), |real| generated.table(&real))?;
+    Ok((rows, table))
+}
+
+/// Two-level logging, on the trace of Mobibench.
+pub fn mobibench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
+    let open = folder.opener(MOBIBENCH);
+    let mut rows = Vec::new();
+    for closing_ms in CLOSINGS_MS {
+        let card = card(closing_ms);
+        let base = traces::by_log_structured(&open, card, Logs::One, 0)?;
         if closing_ms == 10 {
             let seconds = base.seconds() + SQLITE_TRANSACTIONS * SQLITE_CPU_SECONDS;
-            let compared = "on the card, 1.5 ms of CPU a transaction".into();
-            let (ours, gate) = (SQLITE_TRANSACTIONS / seconds, Band::Must(25.0, 60.0));
             rows.push(Row {
                 figure: "gate: log-structured store",
-                ..row(compared, "33 /s", ours, Unit::PerSecond, gate, base.counts())
+                compared: "on the card, 1.5 ms of CPU a transaction".into(),
+                paper: "33 /s",
+                ours: SQLITE_TRANSACTIONS / seconds,
+                unit: Unit::PerSecond,
+                band: Band::Must(25.0, 60.0),
+                scale: 1,
+                why: base.counts(),
             });
         }
         let fast = MemoryModel::two_level();
-        let memories =
-            [(512, "", fast), (4, "", fast), (512, " of 60 us", MemoryModel::two_level_slow())];
-        for (nvm_mb, slow, memory) in memories {
+        let of_fast = pram_mb(closing_ms).iter().map(|nvm_mb| (*nvm_mb, "", fast));
+        let slow = (512, " of 60 us", MemoryModel::two_level_slow());
+        for (nvm_mb, slow, memory) in of_fast.chain([slow]) {
             let setting = Setting { memory, ..two_level(nvm_mb << 20, card) };
             let ours = run_two_level(&open, setting)?;
             let is_must = (closing_ms, nvm_mb, slow) == (10, 512, "");
             let mut against = |base: &TraceRun, name: &str, band| {
-                let (times, cpu_ms) = slowed(&ours, base);
                 let compared = format!(
                     "/ {name}; {nvm_mb} MB of PRAM{slow}, a unit closes in {closing_ms} ms"
                 );
-                let why = format!("CPU {cpu_ms:.1} ms a transaction; {}", ours.counts());
-                rows.push(row(compared, "2.2 x", times, Unit::Times, band, why));
+                rows.push(against_log(compared, &ours, base, band));
             };
             let band = if is_must { Band::Must(1.8, 3.0) } else { Band::Printed };
             against(&base, "log-structured", band);
@@ -116,13 +181,13 @@ pub fn mobibench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
 pub fn filebench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
     let open = folder.opener("ext4-varmail-datajournal");
     let mut rows = Vec::new();
-    for closing_ms in [10, 40, 150] {
+    for closing_ms in CLOSINGS_MS {
         let card = card(closing_ms);
         let base = traces::by_block_journal(&open, card, SMALL_RING_BLOCKS)?;
         let log = traces::by_log_structured(&open, card, Logs::One, 0)?;
-        for nvm_mb in [512, 4] {
+        for nvm_mb in pram_mb(closing_ms) {
             let ours = run_two_level(&open, two_level(nvm_mb << 20, card))?;
-            let is_must = (closing_ms, nvm_mb) == (10, 512);
+            let is_must = (closing_ms, *nvm_mb) == (10, 512);
             let (ms, base_ms) = (ours.millis_a_commit(), base.millis_a_commit());
             let row = |against: &str, paper, other: f64, band, why| Row {
                 figure: "two-level, filebench",
@@ -150,22 +215,38 @@ pub fn filebench(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+const MOBIBENCH: &str = "ext4-mobibench-datajournal";
+const TPCC: &str = "ext4-tpcc-datajournal";
+
 /// Delta journaling, on the trace of TPC-C.
 pub fn tpcc(folder: &Folder<'_>) -> Result<Vec<Row>, Failure> {
-    let open = folder.opener("ext4-tpcc-datajournal");
+    tpcc_rows(&folder.opener(TPCC), "", Band::at_least(15.0))
+}
+
+/// Delta journaling, on TPC-C as a generator; with the trace, also how near the generator comes to
+/// it.
+pub fn generated_tpcc(folder: Option<&Folder<'_>>) -> Result<(Vec<Row>, String), Failure> {
+    let generated = Generated::new(tpcc::trace(SEED, WAREHOUSES, tpcc::WRITING));
+    let rows = tpcc_rows(&generated.opener(), "; the generator", Band::Printed)?;
+    let real = folder.map(|folder| folder.file(TPCC));
+    let table = real.map_or(Ok(String::new()), |real| generated.table(&real))?;
+    Ok((rows, table))
+}
+
+fn tpcc_rows(open: traces::Open<'_>, of: &str, must: Band) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    for closing_ms in [10, 40, 150] {
+    for closing_ms in CLOSINGS_MS {
         let card = card(closing_ms);
-        let base = traces::by_block_journal(&open, card, RING_BLOCKS)?;
-        let ours = traces::by_journal(&open, overwrite::setting(card, 1), |clock| {
+        let base = traces::by_block_journal(open, card, RING_BLOCKS)?;
+        let ours = traces::by_journal(open, overwrite::setting(card, 1), |clock| {
             HostPolicy::new(CompressedDelta::new(), clock)
         })?;
         let (b, o, n) = (base.seconds(), ours.seconds(), ours.commits as f64);
-        let band = if closing_ms == 10 { Band::at_least(15.0) } else { Band::Printed };
+        let band = if closing_ms == 10 { must } else { Band::Printed };
         let cpu_ms = 1e3 * (b - 1.2 * o) / (0.2 * n);
         rows.push(Row {
             figure: "delta, TPC-C",
-            compared: format!("/ data mode, disk alone; a unit closes in {closing_ms} ms"),
+            compared: format!("/ data mode, disk alone; a unit closes in {closing_ms} ms{of}"),
             paper: "+ 20 % tpmC",
             ours: percent_more(b, o),
             unit: Unit::Percent,

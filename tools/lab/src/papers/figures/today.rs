@@ -17,30 +17,18 @@ use crate::papers::host::Host;
 use crate::papers::media::BATCH_BLOCKS;
 use crate::papers::policy::HostPolicy;
 
-pub const TEXT: &str = "\
-All data goes through the journal of 128 MB, which with FRAM is 8 MB. There is no disk-side log \
-unless the table says so, which is the default of `Options`. Operations a second; the fastest is \
-bold.
-
-- All policies make room from five eighths of a lane on. Checkpoints run beside the threads, so \
-room \
-that is made early makes nobody wait. At three quarters, which is the default of most policies, \
-the threads of *mail* wait for it.
-- `adaptive` is told how fast memory and disk are (`line_nanos`, `disk`; with NVMe \
-`home_nanos(0)`, \
-since no commit waits there for a block that goes home), and that appended data may go home \
-(`appends_home`). With a log it puts there what takes more than half a block \
-(`bypass_above(128)`). The other policies have their defaults.
-- *mail*: varmail, with 16 threads, files of 16 KB and an fsync after each append.
-- *pages*: one thread overwrites pages of a file of 64 MB at random. A tenth of each page differs, \
-in one run of bytes. An fsync comes after 16 pages.
-
-`adaptive` is to be at most 5 % behind the fastest. The second table says what both take. Where \
-all \
-policies made room from one half on, `compressed-delta` was 7 % ahead of it in *pages* with FRAM, \
-or \
-5 % with a log, and `byte-delta` 7 % in *mail* with a log.
-";
+/// Bytes of the journal, of which FRAM has a part.
+pub const NVM_BYTES: u64 = 128 << 20;
+/// Threads of mail, and blocks of its files.
+pub const MAIL_THREADS: usize = 16;
+pub const MAIL_BLOCKS: u64 = 4;
+/// Blocks of the file of pages, and pages between two fsyncs.
+pub const PAGES_BLOCKS: u64 = 64 << 8;
+pub const PAGES_EVERY: u64 = 16;
+/// How far behind the fastest policy `adaptive` may be, in a hundred.
+pub const BEHIND_MAX: f64 = 5.0;
+/// In 256ths of a block, what goes to a disk-side log.
+pub const BYPASS_ABOVE: u8 = 128;
 
 /// The head of what the fastest policy and `adaptive` took.
 const COUNTS: &str = "
@@ -71,7 +59,7 @@ const NVME: Medium = Medium::Ssd(SsdModel::nvme());
 const CARD: Medium = Medium::Card(CardModel::class_10());
 
 /// FRAM is sold by the megabyte.
-const OF_FRAM: u64 = 16;
+pub const OF_FRAM: u64 = 16;
 /// How long runs take: the journal fills some times.
 const OF_NVME_NS: u64 = 700_000_000;
 const OF_CARD_NS: u64 = 120_000_000_000;
@@ -122,10 +110,10 @@ fn policy<const AT: usize>(clock: &Clock) -> HostPolicy {
 
 /// Room is made from this fraction of a lane on, in 256ths, by all policies: checkpoints run beside
 /// the threads, so that room that is made early makes nobody wait.
-const RECLAIM_AT: u8 = 160;
+pub const RECLAIM_AT: u8 = 160;
 
 /// Checkpoints go on beside the threads, and this drive keeps up: no commit waits for a block.
-const NVME_BESIDE: Disk = Disk { block_ns: 0, ..Disk::NVME };
+pub const NVME_BESIDE: Disk = Disk { block_ns: 0, ..Disk::NVME };
 
 /// `adaptive` is told how fast memory and disk are, and that commits may wait for the disk.
 fn told(clock: &Clock, line_ns: u32, disk: Disk, bypass_above: u8) -> HostPolicy {
@@ -147,7 +135,7 @@ fn fram(clock: &Clock) -> HostPolicy {
 }
 
 fn fram_with_log(clock: &Clock) -> HostPolicy {
-    told(clock, 12_800, Disk::CARD, 128)
+    told(clock, 12_800, Disk::CARD, BYPASS_ABOVE)
 }
 
 /// The policies; each has a function, so that a machine can be copied. `adaptive` is the last.
@@ -163,9 +151,6 @@ enum Job {
 
 impl Job {
     const ALL: [Self; 2] = [Self::Mail, Self::Pages];
-    /// Blocks of the file of pages, and pages between two fsyncs.
-    const FILE_BLOCKS: u64 = 64 << 8;
-    const EVERY: u64 = 16;
 
     const fn name(self) -> &'static str {
         match self {
@@ -189,13 +174,14 @@ impl Job {
         match self {
             Self::Mail => {
                 let files = 100_000;
-                let (file_blocks, average_blocks, threads) = ((4, 4), 6, 16);
+                let (file_blocks, average_blocks) = ((MAIL_BLOCKS, MAIL_BLOCKS), 6);
+                let threads = MAIL_THREADS;
                 let machine = Machine { threads, files, file_blocks, average_blocks, ..machine };
-                let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
-                machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
+                let (steps, count) = (loads::varmail::<MAIL_BLOCKS>(), loads::VARMAIL_OPERATIONS);
+                machine.run(kept, scale, |world| Loop::new(steps, count, threads, 0, world))
             }
             Self::Pages => {
-                let blocks = Self::FILE_BLOCKS / scale;
+                let blocks = PAGES_BLOCKS / scale;
                 let machine = Machine {
                     files: 4 * scale,
                     file_blocks: (0, 0),
@@ -213,7 +199,7 @@ impl Job {
                     appends: false,
                     passes: 1,
                     region: blocks,
-                    every: Some(Self::EVERY),
+                    every: Some(PAGES_EVERY),
                     at: 0,
                 })
             }
@@ -289,7 +275,7 @@ impl Measured {
     fn fastest(&self) -> String {
         let mut order: Vec<usize> = (0..self.per_second.len()).collect();
         order.sort_by(|one, other| self.per_second[*other].total_cmp(&self.per_second[*one]));
-        let near = order.into_iter().filter(|at| self.behind(*at) <= 5.0);
+        let near = order.into_iter().filter(|at| self.behind(*at) <= BEHIND_MAX);
         let names: Vec<_> = near.map(|at| format!("`{}`", AnyPolicy::ALL[at].name())).collect();
         names.join(", ")
     }
@@ -310,7 +296,7 @@ pub fn tables(scale: Option<u64>) -> Result<(String, String), Failure> {
                 let kept = Kept::Nvm(InNvm {
                     policy,
                     memory,
-                    bytes: 128 << 20,
+                    bytes: NVM_BYTES,
                     logs_data: true,
                     checkpoints: Checkpoints::Beside,
                     objects_max: None,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use sim_disk::Rng;
 
 use crate::papers::BLOCK;
+use crate::trace::class;
 
 /// Blocks of a group, and of groups that share one place for bitmaps and inode tables.
 const GROUP_BLOCKS: u64 = 32_768;
@@ -480,11 +481,7 @@ impl FileSystem {
         };
         self.patch_inode(parent, None, &mut changes);
         self.patch_inode_bitmap(state.inode, false, &mut changes);
-        for (first, count) in extents {
-            (first..first + count).for_each(|block| self.set(block, false));
-            changes.freed.extend(first..first + count);
-            self.patch_block_bitmap(first, count, &mut changes);
-        }
+        self.give_back(extents, &mut changes);
         self.inode_users.remove(&state.inode);
         let heap = match self.directories {
             Directories::One => 0,
@@ -492,6 +489,47 @@ impl FileSystem {
         };
         self.free_inodes[heap].push(Reverse(state.inode));
         changes
+    }
+
+    /// Takes all blocks from a file, which stays.
+    pub fn truncate(&mut self, file: usize) -> Changes {
+        self.operations += 1;
+        let mut changes = Changes::default();
+        let extents = core::mem::take(&mut self.files[file].extents);
+        self.files[file].blocks = 0;
+        self.patch_file(file, &mut changes);
+        self.give_back(extents, &mut changes);
+        changes
+    }
+
+    fn give_back(&mut self, extents: Vec<(u64, u64)>, changes: &mut Changes) {
+        for (first, count) in extents {
+            (first..first + count).for_each(|block| self.set(block, false));
+            changes.freed.extend(first..first + count);
+            self.patch_block_bitmap(first, count, changes);
+        }
+    }
+
+    /// Keeps all free blocks from files, except for the first ones: a disk that is nearly full.
+    pub fn leave_free(&mut self, mut left: u64) {
+        for block in 0..self.block_count() {
+            if !self.is_used(block) {
+                self.set(block, left == 0);
+                left = left.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The class of a block of metadata, as traces have it.
+    pub const fn class_of(block: u64) -> u8 {
+        match block % SHARED_BLOCKS {
+            0 => class::SUPERBLOCK,
+            1..BLOCK_BITMAPS => class::GROUP_DESCRIPTORS,
+            BLOCK_BITMAPS..INODE_BITMAPS => class::BLOCK_BITMAP,
+            INODE_BITMAPS..INODE_TABLES => class::INODE_BITMAP,
+            INODE_TABLES..PLACE_BLOCKS => class::INODES,
+            _ => class::DIRECTORY,
+        }
     }
 
     /// The block that holds a file's inode, and the one that holds its entry.

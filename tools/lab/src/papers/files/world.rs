@@ -13,7 +13,7 @@ use crate::papers::files::data::FileData;
 use crate::papers::files::fs::{Changes, FileSystem};
 use crate::papers::files::setup::{Checkpoints, Ran, Setup};
 use crate::papers::host::{
-    BATCH_NS, COMMIT_AFTER_NS, FILLED_TIMES, Host, OLD_NS, RUN_NS, WAITS_PERCENT,
+    BATCH_NS, COMMIT_AFTER_NS, FILLED_TIMES, Host, LONGEST_RUNS, OLD_NS, RUN_NS, WAITS_PERCENT,
     WRITES_BACK_PERCENT,
 };
 use crate::papers::store::{Store, Written};
@@ -666,7 +666,7 @@ impl World {
     /// Runs a workload.
     pub fn run(&mut self, load: &mut impl Load) -> Result<Ran, Failure> {
         let shortest = self.begun + self.scaled(RUN_NS);
-        let longest = self.begun + 20 * self.scaled(RUN_NS);
+        let longest = self.begun + LONGEST_RUNS * self.scaled(RUN_NS);
         let mut samples: Vec<(u64, u64, u64)> = vec![(self.begun, 0, 0)];
         let mut operations = 0;
         loop {
