@@ -28,6 +28,7 @@ pub(crate) fn try_out() {
             below: "steps",
             scale,
             steps: ["one", "two", "three"].map(str::to_owned).to_vec(),
+            is_joined: true,
             curves: vec![
                 ("up".to_owned(), vec![low, middle, high]),
                 ("down".to_owned(), vec![high, middle, low]),

@@ -74,7 +74,8 @@ impl<'a> Curves<'a> {
             points.map(|(_, median)| *median).collect()
         };
         let curves = names.into_iter().enumerate().map(|(curve, name)| (name, of(curve)));
-        Plot { title, below, scale: Scale::FromZero, curves: curves.collect(), steps }
+        let (scale, is_joined) = (Scale::FromZero, true);
+        Plot { title, below, scale, steps, is_joined, curves: curves.collect() }
     }
 }
 

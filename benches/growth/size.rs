@@ -126,6 +126,7 @@ pub(crate) fn print_opens(images: &[u8], asked: Asked) -> Plot {
         below: "MiB of the lane",
         scale: Scale::Doubling,
         steps: left.iter().map(|left| left.mebibytes.to_string()).collect(),
+        is_joined: true,
         curves: vec![
             ("plain read of it".to_owned(), micros(|left| &left.reads)),
             ("open".to_owned(), micros(|left| &left.opens)),
