@@ -232,7 +232,7 @@ const TEXTS: [Text; 9] = [
              lies alone moves some gates in and out of their bands.",
             "- Numbers in the text are computed from the rows, or are the constants of the runs. \
              Most figures are of one seed.",
-            "- The rows are of one build, except for FGM 13 and 14, which are of an earlier run.",
+            "- The rows are of one build, except for FGM 13 and 14, which are of the next one.",
             "- FGM 12a gains several times what the paper does, and is in its band, which has no \
              upper end. So do HasFS 9 and 10 beside data mode.",
             "- The generators were fitted to the form of the traces, and to no figure of a \
