@@ -36,9 +36,9 @@ pub trait Versions {
         false
     }
 
-    /// Calls with the committed image of a block, where it lies, and with its check if that is asked
-    /// for and known. `None` where there is no image at hand any more. The call must not ask about
-    /// versions.
+    /// Calls with the committed image of a block, where it lies, and with its check if that is
+    /// asked for and known. `None` where there is no image at hand any more. The call must not ask
+    /// about versions.
     fn with_old<R>(
         &mut self,
         _block: BlockNumber,
