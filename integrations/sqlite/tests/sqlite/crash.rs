@@ -458,8 +458,19 @@ const IMAGES: u64 = 16;
 
 /// A batch that is refused because the lane is too small: SQLite writes a rollback journal.
 pub(crate) fn too_large(folder: &Path, longer: &Longer) {
-    let budget = StoreBudget::new().images(IMAGES).longer(0, 0).faults(0);
-    let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), Kind::TooLarge);
+    let (bug, kind) = (Bug::NoJournalSync, Kind::TooLarge);
+    planted_in_a_fallback(folder, longer, (bug, kind), IMAGES);
+}
+
+/// Searches where a batch is refused, with a bug. The search without one is a longer one.
+fn planted_in_a_fallback(
+    folder: &Path,
+    longer: &Longer,
+    (bug, kind): (Bug, Kind),
+    images: u64,
+) -> String {
+    let budget = StoreBudget::new().images(images).longer(0, 0).faults(0);
+    let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), kind);
     // Each program writes many pages, and the power is cut at each and in each recovery: this is
     // more than a quarter of an hour.
     if longer.crashes {
@@ -469,25 +480,15 @@ pub(crate) fn too_large(folder: &Path, longer: &Longer) {
         println!("  {fallbacks} batches did not fit: {summary}");
         assert!(fallbacks > 100, "{fallbacks}");
     }
-    let failure = check_store(&new(Bug::NoJournalSync), &budget).map_err(said);
-    let failure = failure.expect_err("a bug is planted");
-    println!("  {:?}: {}", Bug::NoJournalSync, failure.lines().next().unwrap_or_default());
+    let failure = check_store(&new(bug), &budget).map_err(said).expect_err("a bug is planted");
+    println!("  {bug:?}: {}", failure.lines().next().unwrap_or_default());
+    failure
 }
 
 /// A batch that is refused, where the rollback journal is in the database's store. A sync of it
 /// may be left out, because the store keeps the order of changes. Its removal has to be durable.
 pub(crate) fn too_large_in_store(folder: &Path, longer: &Longer) {
-    let budget = StoreBudget::new().images(4).longer(0, 0).faults(0);
-    let new = |bug| Database::new(folder, bug, AnyPolicy::from(FullBlock), Kind::InStore);
-    if longer.crashes {
-        let database = new(Bug::None);
-        let summary = check_store(&database, &budget).unwrap_or_else(|failure| panic!("{failure}"));
-        let fallbacks = database.fallbacks.load(Ordering::Relaxed);
-        println!("  {fallbacks} batches did not fit: {summary}");
-        assert!(fallbacks > 100, "{fallbacks}");
-    }
-    let failure = check_store(&new(Bug::EarlyReturn), &budget).map_err(said);
-    let failure = failure.expect_err("a bug is planted");
-    println!("  {:?}: {}", Bug::EarlyReturn, failure.lines().next().unwrap_or_default());
+    let of = (Bug::EarlyReturn, Kind::InStore);
+    let failure = planted_in_a_fallback(folder, longer, of, 4);
     assert!(failure.contains("had promised to be durable"), "{failure}");
 }

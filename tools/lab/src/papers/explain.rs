@@ -160,8 +160,8 @@ const TEXTS: [Text; 9] = [
              less than three quarters in them. So nothing of ours goes to the disk, and \"larger \
              than the NVM\" never comes to be. What the rows compare is a write into a slot with \
              a write-back cache.",
-            "- HasFS 11 and 12: a run ends after {longest_seconds} s / k, where some have not \
-             filled the journal as often as they should.",
+            "- HasFS 11 and 12: a run ends after {longest_seconds} s / k. Some runs have \
+             not filled the journal four times by then.",
             "- HDD, webserver: the threads read, and nothing differs. Webproxy also reads for \
              most of the time. Why it gains was not looked into.",
             "- HasFS 8, sequential: {seq_pages} pages take {seq_us} us of our host: \
