@@ -320,7 +320,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if sealed.note.is_some() {
             work.names.set_note(sealed.note);
         }
-        let committed = self.watched(|| match sealed.active.is_empty() {
+        let committed = self.fail_on_panic(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);
                 self.commit_reserved(work, &sealed.staged, Keeps::All, Durability::Durable)
@@ -347,7 +347,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         for at in 0..operations.count() {
             let block = operations.block(at);
             let Ok(share) = self.lock_share(block) else { return };
-            work.note_how(&share);
+            work.note_if_by_exchange(&share);
             self.note_overwritten_by(work, &share, block);
         }
     }

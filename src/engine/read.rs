@@ -261,7 +261,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let (reading, olds) = seat.for_reading_olds();
         // The block is locked, and its frame is reserved, but nothing staged says so yet.
-        match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
+        match self.fail_on_panic(|| olds.keep(block, |into| self.read(reading, block, into))) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
