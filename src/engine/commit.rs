@@ -619,6 +619,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         if durability == Durability::Deferred && !is_awaited {
             cell.reach.publish_deferred(state.lane.next_sequence());
+            state.give_back();
             return Ok(());
         }
         state.group.leave();
@@ -654,9 +655,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes deferred records durable, in all lanes except `but`.
     #[inline]
     pub(crate) fn make_deferred_durable(&self, but: Option<LaneNumber>) -> Result<(), Error> {
-        for cell in &self.lanes {
-            if cell.reach.has_deferred() {
-                self.make_lane_durable(cell, but)?;
+        for (number, cell) in (0..).map(LaneNumber).zip(&self.lanes) {
+            if but != Some(number) && cell.reach.has_deferred() {
+                self.make_lane_durable(cell, but.is_some())?;
             }
         }
         Ok(())
@@ -666,13 +667,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(super) fn make_lane_durable(
         &self,
         cell: &LaneCell<M>,
-        but: Option<LaneNumber>,
+        is_before_own: bool,
     ) -> Result<(), Error> {
-        let mut state = self.lock_lane(cell)?;
-        let is_own = but == Some(state.lane.number());
-        if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {
+        if is_before_own && !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
+        let mut state = self.lock_lane(cell)?;
         self.check_not_failed()?;
         let LaneState { lane, slots, .. } = &mut *state;
         let Some(in_flight) = lane.flush_all_deferred(slots) else { return Ok(()) };

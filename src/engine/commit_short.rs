@@ -382,6 +382,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.
-        if is_awaited { self.make_lane_durable(cell, None) } else { Ok(()) }
+        if is_awaited { self.make_lane_durable(cell, false) } else { Ok(()) }
     }
 }

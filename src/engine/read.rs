@@ -445,7 +445,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the block looks for it: the policy uses old images, or those that are kept, or the image was
     /// built on the last one. Any other image lies in the lane, from where the next reader fetches
     /// it.
-    #[cold]
+    #[inline(never)]
     pub(super) fn keep_committed<O: Operations + ?Sized>(
         &self,
         operations: &O,

@@ -38,12 +38,12 @@ impl Staged {
             patches.map(|(at, bytes)| Patch { at: at as u32, bytes })
         };
         // No more is cleared than there are (C2).
-        let (mut one, mut some, mut few, many);
+        let (one, mut some, mut few, many);
         let patches = match count as usize {
             0 => &[],
             1 => {
-                one = [NO_PATCH];
-                fill(&mut one, each())
+                one = each().next();
+                one.as_slice()
             }
             2..=SOME_PATCHES => {
                 some = [NO_PATCH; SOME_PATCHES];
