@@ -436,8 +436,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         Ok(())
     }
 
-    /// Makes a snapshot: what is committed by now can be read while writers go on, until blocks have
-    /// to go home for their room, or a checkpoint is made. A checkpoint that is under way ends first.
+    /// Makes a snapshot: what is committed by now can be read while writers go on. It ends when
+    /// blocks have to go home for their room, and by a checkpoint. A checkpoint that is under way
+    /// ends first.
     ///
     /// # Errors
     /// `Failed`, and those of [`sync`](Self::sync) for what is gathered.

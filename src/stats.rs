@@ -61,7 +61,8 @@ pub struct GatherStats {
     pub blocks: u64,
     /// Running transactions that have committed.
     pub commits: u64,
-    /// Of these, the number that committed since the time of [`Pacing`](crate::policy::Pacing) had come.
+    /// Of these, the number that committed since their time had come
+    /// ([`Pacing`](crate::policy::Pacing)).
     pub by_timer: u64,
     /// Of these, the number that named as many objects as they may.
     pub by_objects: u64,
@@ -142,7 +143,7 @@ pub struct Stats {
     pub moved: u64,
     /// Blocks that were copied in persistent memory, instead of home: re-logged.
     pub copied: u64,
-    /// Snapshots that are kept now. As long as there are any, all that is logged stays in the index.
+    /// Snapshots that are kept now. As long as there are any, the index keeps all that is logged.
     pub snapshots: usize,
     /// Snapshots that were ended because blocks had to go home, or by a checkpoint.
     pub snapshots_ended: u64,

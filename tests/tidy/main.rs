@@ -193,7 +193,7 @@ const HOUSES: [House; 16] = [
             ("crash_lab", &["core_crash", "erased", "gates", "known_bugs", "oracle", "progress"]),
             ("second_reader", &[]),
             ("erased", &[]),
-            ("sweeps", &["erased", "plot", "whole_slots"]),
+            ("sweeps", &["erased", "plot", "replay", "trace", "whole_slots"]),
             ("tour", &["erased", "progress"]),
             ("toy_log", &[]),
             ("bin", &[]),

@@ -1,4 +1,5 @@
-//! Writes `SWEEPS.md` and its plots: `cargo run --release -p lab --bin sweeps -- docs --traces DIR`.
+//! Writes `SWEEPS.md` and its plots:
+//! `cargo run --release -p lab --bin sweeps -- docs --traces DIR`.
 
 #![forbid(unsafe_code)]
 

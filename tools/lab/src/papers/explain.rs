@@ -223,8 +223,8 @@ const TEXTS: [Text; 9] = [
              of each page differs, in one run of bytes. An fsync comes after {pages_every} pages.",
             "`adaptive` is to be at most {behind_max} % behind the fastest. The second table says \
              what both take. Where all policies made room from one half on, by an earlier build, \
-             `adaptive` was farther behind with FRAM: 6.5 % at *pages*, and with a log 7.0 % at \
-             *mail* and 5.1 % at *pages*.",
+             `adaptive` was farther behind with FRAM: {half_pages} % at *pages*, and with a log \
+             {half_mail_log} % at *mail* and {half_pages_log} % at *pages*.",
         ],
     ),
     (
@@ -382,6 +382,9 @@ impl<'a> Facts<'a> {
         self.put_number("writefsync_gb", 0, Some(file / GB));
         let bytes_a_second = hdd.track_bytes as f64 * 1e9 / hdd.revolution_ns as f64;
         self.put_number("drive_mb", 0, Some(bytes_a_second / 1e6));
+        for (name, percent) in today::BEHIND_AT_HALF {
+            self.put_number(name, 1, Some(percent));
+        }
         self.put_number("hdd_cache_mb", 0, Some(hdd.cache_bytes as f64 / MB));
         self.put_number("cache_percent", 0, Some(100.0 * hdd.cache_bytes as f64 / file));
         self.put("fgm_shield", media::shield_blocks(fgm::NVM_BYTES));
