@@ -3,11 +3,14 @@
 //! A checkpoint takes both anew for each of its steps, and holds nothing between two steps: each
 //! begins with a look at what there is. So no thread waits for a whole checkpoint:
 //!
-//! - A commit whose appends go home, in the middle of it, takes what writes home between two steps.
 //! - A transaction that needs room takes the upkeep between two steps, and makes its room itself.
+//! - An append whose block a batch has takes what writes home between two steps. Other appends need
+//!   it not ([`appends`]).
 //!
 //! IT1. Threads that come first ([`InTurn::lock_first`]) have their turns in the order in which
 //!     they asked. Every other thread waits behind all that had asked when it came.
+
+pub(crate) mod appends;
 
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -89,7 +92,7 @@ impl UpkeepCell {
     }
 }
 
-/// What writes home: taken for one step of an upkeep, or for the appends of a commit.
+/// What writes home: taken for one step of an upkeep.
 pub(crate) type HomeCell<M> = InTurn<
     Home<
         <M as journal_core::Machine>::Pmem,
@@ -156,14 +159,6 @@ impl<T> InTurn<T> {
     pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
-    }
-
-    /// Like [`lock_first`](Self::lock_first), if it is free and no other thread comes before.
-    pub(crate) fn try_lock_first(&self) -> Option<Held<'_, T>> {
-        let inside = self.inside.try_lock().ok()?;
-        let (served, relaxed) = (inside.served, Ordering::Relaxed);
-        self.asked.compare_exchange(served, served + 1, relaxed, relaxed).ok()?;
-        Some(Held { of: self, inside: Some(inside), is_first: true })
     }
 
     /// How many threads have asked to come first.

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::parts::{
-    Content, Home, HomeScratch, InLane, Movable, Operations, Scratch, Versions, Waiting, filled_by,
-    pick_to_move, pinned_by, segment_to_clean,
+    Home, HomeScratch, Movable, Waiting, filled_by, pick_to_move, pinned_by, segment_to_clean,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
@@ -17,11 +16,11 @@ use pmem_sys::StoreLock;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::{Held, UpkeepCell};
-use crate::shared::lane_cell::{LaneCell, LaneState};
+use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
-use crate::shared::{Done, Shared, ShortOf};
+use crate::shared::{Done, Shared};
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
@@ -188,7 +187,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.unreadable += report.unreadable;
         total.longest_pass = total.longest_pass.max(report.longest_pass);
         drop(done);
-        self.levels.note_left(self.least_room());
+        self.note_left();
         trace::checkpointed(report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             self.tell_waiters_for_room();
@@ -266,35 +265,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         result
     }
 
-    /// Writes to the disk, and syncs, what the policy puts there. Returns how many bytes of the
-    /// lane were stored before that.
-    pub(crate) fn write_to_disk<O: Operations + ?Sized>(
-        &self,
-        lane: LaneNumber,
-        content: &Content<'_, O>,
-        scratch: &mut Scratch<'_>,
-        versions: &mut impl Versions,
-    ) -> Result<u64, Error> {
-        let take = || {
-            let mut state = self.lock_lane(self.lane(lane))?;
-            let LaneState { lane, slots, .. } = &mut *state;
-            Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
-        };
-        self.watched(|| {
-            let home = self
-                .home
-                .try_lock_first()
-                .map_or_else(|| self.stopped(ShortOf::Home, || self.home.lock_first()), Ok);
-            let mut home = home.map_err(|_| self.poisoned())?;
-            let (common, lanes) = (&self.common, &mut LanesOf(self));
-            let stored =
-                home.discard_before_append(common, lanes, lane, content, scratch, versions);
-            let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
-            let written = home.write_ahead(common, content, scratch, versions, take);
-            written.map(|_| stored).inspect_err(|error| self.fail_of(*error))
-        })
-    }
-
     /// Frames in the lanes, more or less.
     pub(super) fn frames(&self) -> usize {
         let frames = |share: &Share| share.index.frames();
@@ -330,7 +300,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && before.freed() == after.freed()
             && before.checkpointed.unreadable == after.checkpointed.unreadable;
         cell.in_vain = is_the_end.then_some(readable);
-        self.levels.note_left(self.least_room());
+        self.note_left();
         stays.filter(|_| !is_there(Stage::WriteHome)).map_or(Ok(()), Err)
     }
 
@@ -474,6 +444,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(self.free_in_memory(cell, Frees::Slots)?.freed_slots)
     }
 
+    /// Empties the segment of a lane's log that has least in it. Returns the number of blocks of
+    /// the log that have come free.
+    pub(super) fn clean_segment(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        lane: LaneNumber,
+        stays: &mut Option<Error>,
+    ) -> Result<u64, Error> {
+        let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), lane)?;
+        let Some(segment) = segment else { return Ok(0) };
+        match self.move_segment(cell, segment)? {
+            0 => Ok(self.checkpoint_but(cell, segment, stays)?.freed_slots),
+            freed => Ok(freed),
+        }
+    }
+
     /// Makes blocks of the disk-side log free. What is left in its emptiest segments is moved,
     /// where that frees more than it takes, or else written home.
     fn clean_log(
@@ -486,20 +472,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut rounds = geometry.log_blocks().checked_div(geometry.segment_blocks.into());
         while let Some(left) = rounds.filter(|left| *left > 0 && !is_enough()) {
             rounds = Some(left - 1);
+            let wanted = self.levels.of(Stage::WriteHome).log_blocks;
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
-                let cell_of = self.lane(number);
-                let wanted = self.levels.of(Stage::WriteHome).log_blocks;
-                if self.log_left(cell_of, wanted) >= wanted {
-                    continue;
+                if self.log_left(self.lane(number), wanted) < wanted {
+                    freed_slots += self.clean_segment(cell, number, stays)?;
                 }
-                let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
-                let Some(segment) = segment else { continue };
-                let freed = self.move_segment(cell, segment)?;
-                freed_slots += match freed {
-                    0 => self.checkpoint_but(cell, segment, stays)?.freed_slots,
-                    freed => freed,
-                };
             }
             if freed_slots == 0 {
                 // Records of blocks not in the log keep the heads from passing the records of
@@ -589,11 +567,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a stage begins because some lane has too few free blocks in the disk-side log.
-    fn log_is_short(&self, stage: Stage) -> bool {
+    pub(super) fn log_is_short(&self, stage: Stage) -> bool {
         self.log_is_below(self.levels.of(stage).log_blocks)
     }
 
-    fn log_is_below(&self, wanted: u64) -> bool {
+    pub(super) fn log_is_below(&self, wanted: u64) -> bool {
         self.lanes.iter().any(|cell| self.log_left(cell, wanted) < wanted)
     }
 
@@ -635,6 +613,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Some((gathered.running.lane, gathered.running.reserved_bytes))
     }
 
+    /// Notes how much room the upkeep has left, for the thresholds. What the running transaction
+    /// has reserved counts as room where it does so for them.
+    pub(super) fn note_left(&self) {
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        let counts = has_log && self.keeps(Rule::RunningIsRoom);
+        let running = if counts { self.reserved_by_running() } else { None };
+        let bytes = self.each_left(running).min().unwrap_or(0);
+        self.levels.note_left(Room { bytes, ..self.least_room() });
+    }
+
     /// What is free in the lane that has least, of each kind.
     pub(super) fn least_room(&self) -> Room {
         let least = |of: fn(&LaneCell<M>) -> &Unreserved| {
@@ -653,7 +641,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.is_short_beside(stage, None)
     }
 
-    fn is_short_beside(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+    pub(super) fn is_short_beside(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
         let is_short_of_frames = stage == Stage::WriteHome && self.is_short_of_frames();
         is_short_of_frames || self.is_short_of_bytes(stage, running)
     }

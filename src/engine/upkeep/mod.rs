@@ -1,5 +1,6 @@
 //! The upkeep: it makes room beside threads that commit.
 
+mod appends;
 pub(crate) mod checkpoint;
 mod in_steps;
 pub(crate) mod move_to_log;

@@ -204,7 +204,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             charges.frame = charges.frame.saturating_add(SLOT_NANOS);
             let frames = may.nanos.checked_div(charges.frame).unwrap_or(may.nanos);
             most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
-            let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
+            // The oldest record is folded as a whole, or no head would pass it.
+            let folds_record = self.keeps(Rule::StepFoldsRecord);
+            let count = if folds_record { oldest.first_within(most, usize::MAX) } else { most };
+            let first = oldest.frames().get(..count).unwrap_or(oldest.frames());
             let listed = (&fenced.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
@@ -236,9 +239,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
         }
-        let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
-        // 3. The heads, and the room behind them.
-        let freed = self.pass(common, lanes, indexes, &fenced, (&targets, &cut), &oldest, seen)?;
+        let (cut, freed) = lanes.passing(|lanes, not_passed| {
+            for (target, kept) in targets.iter_mut().zip(self.not_passed(not_passed)) {
+                *target = kept.map_or(*target, |kept| (*target).min(kept));
+            }
+            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
+            // 3. The heads, and the room behind them.
+            let to = (&targets, &cut);
+            let freed = self.pass(common, lanes, indexes, &fenced, to, &oldest, seen)?;
+            Ok::<_, JournalError>((cut, freed))
+        })?;
         let (bytes, slots) = match may.writes_home {
             true => (&mut report.freed_bytes, &mut report.freed_slots),
             false => (&mut folded.freed_bytes, &mut folded.freed_slots),
