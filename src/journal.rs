@@ -29,6 +29,7 @@ use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
 use crate::shared::home_cell::appends::Appends;
+use crate::shared::home_cell::one_sync::OneSync;
 use crate::shared::home_cell::{InTurn, UpkeepCell, stored_of};
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
@@ -172,6 +173,7 @@ where
         };
         // 2. The core opens what was found.
         // What writes home has a handle of its own: it is not told of syncs that failed before.
+        let disk = OneSync::new(disk);
         let own = disk.clone();
         let tears = !disk.facts().block_atomic(geometry.block_size);
         let seats = Seats::new(disk, geometry);
@@ -544,7 +546,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Writes everything home that was committed before the call, and removes it from the lanes.
-    /// Other threads commit meanwhile.
+    /// Other threads commit meanwhile. Where appends of theirs are on their way when all else is
+    /// home, it waits for these.
     ///
     /// Blocks that cannot be read are left out, and counted in the report. These blocks, and what
     /// lies behind them in their lanes, stay in the journal until they are written anew, whole, or

@@ -1,6 +1,8 @@
-//! Appends beside checkpoints: neither waits for the other, and every crash leaves what may be.
+//! Appends beside checkpoints: every crash leaves what may be.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
 
 use journal_core::Rule;
 use nvm_journal::Error;
@@ -70,24 +72,40 @@ fn an_append_does_not_wait_for_a_batch_on_its_way_home() {
     }
 }
 
+/// A checkpoint that ends behind its first batch, and so waits for no append.
+fn one_batch(stage: &Stage) -> Result<(), String> {
+    let each = |_: &_, _| ControlFlow::Break(());
+    covering(&stage.world, || stage.journal.checkpoint_steps(each).map(drop))
+}
+
 /// Upkeeps of each kind while an append is on its way: its block is not known, or is discarded and
 /// nothing else is in the way of the head.
-fn around(stage: &Stage, site: &'static str, is_known: bool) -> Result<(), Error> {
+fn around(
+    stage: &Stage,
+    (site, is_known): (&'static str, bool),
+    has_whole: bool,
+) -> Result<(), Error> {
     if is_known {
         stage.transact(1, &[(3, Write)], Durable)?;
         checkpoint(stage).expect("writes home");
         stage.transact(2, &[(3, Discard)], Durable)?;
+    } else {
+        stage.transact(1, &[(0, Write)], Durable)?;
     }
-    let was_there = std::sync::Arc::new(AtomicBool::new(false));
-    let helper = std::sync::Arc::clone(&was_there);
+    let was_there = Arc::new(AtomicBool::new(false));
+    let helper = Arc::clone(&was_there);
     stage.at_first(site, move |stage| {
-        stage.help(checkpoint);
-        assert!(stage.have_helped(), "a checkpoint does not wait for an append");
-        stage.help(|stage| {
-            let emptied = || stage.journal.checkpoint_rings().map(drop);
-            covering(&stage.world, emptied)
-        });
-        assert!(stage.have_helped(), "nor does what empties rings");
+        stage.help(one_batch);
+        assert!(stage.have_helped(), "a batch does not wait for an append");
+        if has_whole {
+            stage.help(checkpoint);
+            assert!(!stage.have_helped(), "a whole checkpoint waits for an append");
+            stage.help(|stage| {
+                let emptied = || stage.journal.checkpoint_rings().map(drop);
+                covering(&stage.world, emptied)
+            });
+            assert!(!stage.have_helped(), "so does what empties rings");
+        }
         helper.store(true, Ordering::Relaxed);
     });
     stage.transact(4, &[(3, Append)], Durable)?;
@@ -95,39 +113,89 @@ fn around(stage: &Stage, site: &'static str, is_known: bool) -> Result<(), Error
     stage.transact(5, &[(0, Write)], Durable)
 }
 
+/// A checkpoint waits for an append, and another one begins meanwhile. The checkpoint lets heads
+/// pass the discards of both while the second one is on its way.
+fn passed_beside_a_later_append(stage: &Stage) -> Result<(), Error> {
+    stage.transact(1, &[(2, Write), (3, Write)], Durable)?;
+    checkpoint(stage).expect("writes home");
+    stage.transact(2, &[(2, Discard), (3, Discard)], Durable)?;
+    let (there, begun) = (stage.clone(), AtomicU32::new(0));
+    let is_over = Arc::new(AtomicBool::new(false));
+    stage.probe.watch(move |site| {
+        Stage::mark_calls(&there.world, site);
+        if site.name != "append.sync" {
+            return;
+        }
+        if begun.fetch_add(1, Ordering::AcqRel) > 0 {
+            while !is_over.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            return;
+        }
+        let is_over = Arc::clone(&is_over);
+        there.help(move |stage| {
+            let written = checkpoint(stage);
+            is_over.store(true, Ordering::Release);
+            written
+        });
+        assert!(!there.have_helped(), "a whole checkpoint waits for an append");
+        there.help_transact(5, &[(2, Append)], Durable);
+        while begun.load(Ordering::Acquire) < 2 {
+            std::thread::yield_now();
+        }
+    });
+    stage.transact(4, &[(3, Append)], Durable)?;
+    while !stage.have_helped() {}
+    assert_eq!(appended_home(stage), 2);
+    stage.transact(6, &[(0, Write)], Durable)
+}
+
+#[test]
+fn a_whole_checkpoint_waits_for_appends() {
+    for lanes in [1, 2] {
+        scripted(lanes, passed_beside_a_later_append).survives();
+    }
+    needs(Rule::AppendsGivenUp, || scripted(1, passed_beside_a_later_append));
+}
+
 fn known() -> Scripted {
-    scripted(1, |stage| around(stage, "append.sync", true))
+    scripted(1, |stage| around(stage, ("append.sync", true), false))
 }
 
 fn unknown() -> Scripted {
-    scripted(1, |stage| around(stage, "append.sync", false))
+    scripted(1, |stage| around(stage, ("append.sync", false), false))
 }
 
 #[test]
 fn heads_go_on_beside_an_append() {
     for script in [
-        |stage: &Stage| around(stage, "append.write", false),
-        |stage: &Stage| around(stage, "append.write", true),
-        |stage: &Stage| around(stage, "append.sync", false),
-        |stage: &Stage| around(stage, "append.sync", true),
+        |stage: &Stage| around(stage, ("append.write", false), true),
+        |stage: &Stage| around(stage, ("append.write", true), true),
+        |stage: &Stage| around(stage, ("append.sync", false), true),
+        |stage: &Stage| around(stage, ("append.sync", true), true),
     ] {
         scripted(1, script).survives();
         scripted(2, script).survives();
     }
 }
 
+/// The script survives as the protocol is, and does not without the rule.
+fn needs(rule: Rule, script: fn() -> Scripted) {
+    within(60, move || {
+        let explorer = Explorer::new(Model::Torn8).with_kills();
+        let explorer = explorer.with_images_per_point_max(1 << 6).with_random_per_point(8);
+        needs_beside(&[], rule, &explorer, |mutator| {
+            let scripted = script();
+            let program = Program { mutator, ..scripted.program.clone() };
+            Scripted { program, ..scripted }
+        });
+    });
+}
+
 /// A killed process has written an append home, and a power loss takes it.
 #[test]
 fn no_head_passes_what_tells_of_an_append() {
     for script in [known as fn() -> Scripted, unknown] {
-        within(60, move || {
-            let explorer = Explorer::new(Model::Torn8).with_kills();
-            let explorer = explorer.with_images_per_point_max(1 << 6).with_random_per_point(8);
-            needs_beside(&[], Rule::AppendsHeld, &explorer, |mutator| {
-                let scripted = script();
-                let program = Program { mutator, ..scripted.program.clone() };
-                Scripted { program, ..scripted }
-            });
-        });
+        needs(Rule::AppendsHeld, script);
     }
 }

@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use journal_core::Overwrite;
+use journal_core::{BlockNumber, Overwrite};
 use nvm_journal::Error;
 #[cfg(shuttle)]
 use shuttle::thread;
@@ -46,6 +46,8 @@ struct Workload {
     reads: bool,
     /// Whether each thread gives its own block up again and again, and appends it.
     appends: bool,
+    /// Whether it then has the disk forget the block.
+    trims: bool,
     /// Whether most transactions are of a few blocks that all of them change, in one call.
     few: bool,
     /// What a thread that stores or fences a record does meanwhile.
@@ -72,6 +74,7 @@ impl Workload {
             checkpoints: false,
             reads: false,
             appends: false,
+            trims: false,
             few: false,
             pause: || thread::sleep(Duration::from_micros(100)),
             totals: Arc::default(),
@@ -122,6 +125,10 @@ impl Workload {
                 stage.transact_at_once(number, &Tx::new(0, &changes, ends))?;
             } else {
                 stage.transact(number, &changes, ends)?;
+            }
+            let given_up = changes.iter().find(|(_, change)| *change == Discard);
+            if let Some((block, _)) = given_up.filter(|_| self.trims) {
+                stage.journal.trim(BlockNumber(*block as u64), 1)?;
             }
         }
         Ok(())
@@ -329,14 +336,16 @@ fn running_transactions_that_spill_survive_sampled_crashes() {
 /// Appends that go home, beside a checkpoint and each other.
 #[test]
 fn appends_beside_a_checkpointing_thread_survive_sampled_crashes() {
-    for (lanes, deferred, gathered) in [(1, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1)] {
+    let workloads = [(1, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1)];
+    for (at, (lanes, deferred, gathered)) in workloads.repeat(2).into_iter().enumerate() {
+        let trims = at < workloads.len();
         let mut workload = Workload::of(Logged::Appending, lanes, 3);
         workload.program.overwrite = Overwrite::MayLeaveGarbage;
         (workload.program.lane_bytes, workload.program.lane_slots) = (32 * 64, 8);
-        let workload = Workload { shared: 2, deferred, gathered, appends: true, ..workload };
+        let workload = Workload { shared: 2, deferred, gathered, appends: true, trims, ..workload };
         // A reader may see what is on its way home: the block is not live.
         let workload = Workload { rounds: 6, checkpoints: true, ..workload };
-        let report = workload.survives(10);
+        let report = workload.survives(6);
         assert!(report.images > 1_000, "{report}");
     }
 }

@@ -1,8 +1,12 @@
 //! What goes to the disk before its record: appends, which go home, and blocks for the disk-side
-//! log. A checkpoint may run meanwhile: neither waits for the other.
+//! log. A checkpoint may run meanwhile, and its writes and these do not wait for each other.
 //!
-//! Only where a batch has just taken a block that was discarded does its append wait until the
-//! batch has ended (AP2).
+//! Three waits are left:
+//!
+//! - An append waits until a batch has ended that has just taken its block, which was discarded
+//!   (AP2).
+//! - All wait while the device forgets blocks (AP4).
+//! - The device is synced for one thread at a time (OS1).
 //!
 //! **Crash**: as [`journal_core`] says of an append.
 
@@ -14,6 +18,7 @@ use journal_core::{BlockNumber, Rule};
 use crate::engine::versions::SharedVersions;
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::home_cell::Poisoned;
 use crate::shared::home_cell::appends::Appending;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::lending::LanesOf;
@@ -51,8 +56,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // A batch that had a block may have failed in the middle of it.
             self.check_not_failed()?;
             let handle = || OrderedDevice::with_hook(self.seats.handle(), self.hook.clone());
-            self.appends.with_device(handle, |device| {
-                device.write_ahead(common, content, scratch, versions, take)
+            if self.appends.forgets() {
+                self.stopped(ShortOf::Home, || self.appends.await_forgotten());
+            }
+            self.appends.writing(|| {
+                self.appends.with_device(handle, |device| {
+                    device.write_ahead(common, content, scratch, versions, take)
+                })
             })?;
             Ok((stored, appending))
         };
@@ -61,34 +71,51 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 }
 
 impl<L, M: Machine> Shared<L, M> {
-    /// Begins the append of a block, behind a batch that has it (AP1, AP2). Returns whether the
-    /// index has a frame of it.
+    /// Begins the append of a block, behind a batch that has it (AP1, AP2). Returns whether a lane
+    /// has a frame of it that stays until the append has ended.
     pub(crate) fn begins_append(&self, appending: &Appending<'_>, block: BlockNumber) -> bool {
-        loop {
-            let mut holds = self.appends.lock();
-            // Where the holder of a share, or of what writes home, has panicked, the journal has
-            // failed, and nothing is written.
-            let Ok(mut share) = self.lock_share(block) else { return true };
-            let is_taken = share.index.is_leaving(block) && self.keeps(Rule::AppendsSpared);
-            if !is_taken {
-                if self.keeps(Rule::AppendsMakeSure) {
-                    share.index.make_sure(block);
-                }
-                let newest = share.index.newest(block).map(|newest| share.index.frame(newest));
-                if let Some(frame) = newest {
-                    holds.hold(appending, frame.lane, (frame.sequence, frame.record));
-                }
-                return newest.is_some();
-            }
-            drop((holds, share));
-            let waited = self.stopped(ShortOf::Home, || self.home.lock_first().map(drop));
-            if waited.is_err() {
+        if let Some(stays) = self.try_begin_append(appending, block, true) {
+            return stays;
+        }
+        let waited = self.stopped(ShortOf::Home, || {
+            let home = self.home.lock_first()?;
+            // No batch is on its way now. One that has failed has left its blocks as they were.
+            let stays = self.try_begin_append(appending, block, false);
+            drop(home);
+            Ok::<_, Poisoned>(stays)
+        });
+        match waited {
+            Ok(stays) => stays.unwrap_or(true),
+            Err(Poisoned) => {
                 self.poisoned();
-            }
-            if self.has_failed() {
-                return true;
+                true
             }
         }
+    }
+
+    /// Begins the append of a block, unless a batch has it and there `may_be` one.
+    fn try_begin_append(
+        &self,
+        appending: &Appending<'_>,
+        block: BlockNumber,
+        may_be: bool,
+    ) -> Option<bool> {
+        let mut holds = self.appends.lock();
+        // Where the holder of the share has panicked, the journal has failed, and nothing is
+        // written.
+        let Ok(mut share) = self.lock_share(block) else { return Some(true) };
+        if may_be && share.index.is_leaving(block) && self.keeps(Rule::AppendsSpared) {
+            return None;
+        }
+        if self.keeps(Rule::AppendsMakeSure) {
+            share.index.make_sure(block);
+        }
+        let newest = share.index.newest(block).map(|newest| share.index.frame(newest));
+        Some(
+            newest.is_some_and(|frame| {
+                holds.hold(appending, frame.lane, (frame.sequence, frame.record))
+            }),
+        )
     }
 }
 

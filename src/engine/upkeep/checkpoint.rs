@@ -15,6 +15,7 @@ use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::home_cell::{Held, UpkeepCell};
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
@@ -38,16 +39,21 @@ pub(super) type HeldUpkeep<'c> = Held<'c, UpkeepCell>;
 /// What writes home, in hand.
 type HeldHome<'c, M> = Held<
     'c,
-    Home<
-        <M as journal_core::Machine>::Pmem,
-        <M as journal_core::Machine>::Disk,
-        <M as journal_core::Machine>::Hook,
-    >,
+    Home<<M as journal_core::Machine>::Pmem, DiskOf<M>, <M as journal_core::Machine>::Hook>,
 >;
 
 /// What is called behind each batch of a checkpoint: with what was done so far, and how many frames
 /// there were more when it began than blocks have gone home. It says whether to go on.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&CheckpointReport, u64) -> ControlFlow<()>;
+
+/// How a checkpoint has ended.
+pub(super) struct Ended {
+    pub(super) report: CheckpointReport,
+    /// Why a block stays, if one does for want of a shield.
+    pub(super) stays: Option<Error>,
+    /// Whether appends kept heads back.
+    pub(super) is_held: bool,
+}
 
 /// What is freed without the device.
 enum Frees {
@@ -58,10 +64,11 @@ enum Frees {
 }
 
 impl<L, M: Machine> Shared<L, M> {
-    /// How far all lanes may be read, added up: it grows with each commit.
+    /// How far all lanes may be read, and how many appends have ended, added up: it grows whenever
+    /// something may come free that could not before.
     pub(super) fn readable(&self) -> u64 {
         let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
-        each.fold(0, u64::wrapping_add)
+        each.fold(self.appends.ended(), u64::wrapping_add)
     }
 
     /// Whether the thread in the background keeps some frames free. Not where there are slots: what
@@ -75,7 +82,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, and only for a
     /// transaction that needs room. If it panics, in a device, a policy or an assertion, blocks may
     /// be half on their way: the journal has failed then.
-    fn with_upkeep<R>(
+    pub(super) fn with_upkeep<R>(
         &self,
         call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
@@ -105,35 +112,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.home.lock_behind().map_err(|_| self.poisoned())
     }
 
-    /// Writes home everything that is committed by now, and removes it from the lanes.
-    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()))
-    }
-
-    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it.
-    pub(crate) fn checkpoint_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
-        self.with_upkeep(|cell| {
-            let mut stays = None;
-            let report = self.checkpoint_in(cell, Scope::All, &mut stays, each)?;
-            stays.map_or(Ok(report), Err)
-        })
-    }
-
     /// Writes home what the rings would have to keep, and lets them go on without it.
     pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
         if self.common.geometry.lane_slots_and_log() == 0 {
             return self.checkpoint();
         }
-        self.with_upkeep(|cell| {
-            let mut stays = None;
+        self.whole(|cell| {
             // No home is overwritten as long as there is a new place for its block.
             if self.moves_to_log() {
                 self.move_all(cell)?;
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
-            let report = self.checkpoint_but(cell, Scope::Rings, &mut stays)?;
-            stays.map_or(Ok(report), Err)
+            self.checkpoint_in(cell, Scope::Rings, &mut |_, _| ControlFlow::Continue(()))
         })
     }
 
@@ -144,32 +135,32 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
-        self.checkpoint_in(cell, scope, stays, &mut |_, _| ControlFlow::Continue(()))
+        let ended = self.checkpoint_in(cell, scope, &mut |_, _| ControlFlow::Continue(()))?;
+        // A whole checkpoint knows of every block that stays.
+        *stays = if scope == Scope::All { ended.stays } else { ended.stays.or(*stays) };
+        Ok(ended.report)
     }
 
-    /// Like [`checkpoint_but`](Self::checkpoint_but), with a call behind each batch.
-    fn checkpoint_in(
+    /// Makes a checkpoint, with a call behind each batch.
+    pub(super) fn checkpoint_in(
         &self,
         cell: &mut HeldUpkeep<'_>,
         scope: Scope,
-        stays: &mut Option<Error>,
         each: Each<'_>,
-    ) -> Result<CheckpointReport, Error> {
+    ) -> Result<Ended, Error> {
         self.check_not_failed()?;
         trace::checkpoint_begins();
-        let mut report = CheckpointReport::default();
         let start = Instant::now();
         let mut waiting = core::mem::take(&mut cell.waiting);
-        let result = self.write_and_reclaim(cell, &mut waiting, scope, &mut report, each);
+        let result = self.write_and_reclaim(cell, &mut waiting, scope, each);
         cell.waiting = waiting;
-        let staying = result.inspect_err(|error| self.fail_of(*error))?;
-        // A whole checkpoint knows of every block that stays.
-        *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
-        self.note_checkpoint(&report, start);
+        let ended = result.inspect_err(|error| self.fail_of(*error))?;
+        let report = &ended.report;
+        self.note_checkpoint(report, start);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             cell.in_vain = None;
         }
-        Ok(report)
+        Ok(ended)
     }
 
     /// Notes what a checkpoint has done, and wakes a transaction that waits for room.
@@ -194,16 +185,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Returns what stays for want of a shield. Between two steps a transaction that needs room
-    /// has the upkeep.
+    /// Between two steps a transaction that needs room has the upkeep.
     fn write_and_reclaim(
         &self,
         cell: &mut HeldUpkeep<'_>,
         waiting: &mut Vec<BlockNumber>,
         scope: Scope,
-        report: &mut CheckpointReport,
         each: Each<'_>,
-    ) -> Result<Option<Error>, Error> {
+    ) -> Result<Ended, Error> {
+        let mut made = CheckpointReport::default();
+        let report = &mut made;
         // Room for all that may wait now: the list is made by one pass over the index.
         let (frames, asked) = (self.frames(), self.upkeep.asked());
         waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
@@ -245,14 +236,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.upkeep.asked() != asked && !is_ended {
             self.pass_in_steps(cell, frames, report)?;
         }
-        self.writing(|| {
-            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+        let is_held = !self.let_heads_pass(cell, report)? && !is_ended;
+        Ok(Ended { report: made, stays, is_held })
+    }
+
+    /// Lets the heads go on behind what is home. Returns whether no append keeps one from going
+    /// further.
+    pub(super) fn let_heads_pass(
+        &self,
+        cell: &mut UpkeepCell,
+        report: &mut CheckpointReport,
+    ) -> Result<bool, Error> {
+        let passed = self.writing(|| {
+            let UpkeepCell { batch, front, payload, blocks, .. } = cell;
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-            let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
             Ok(self.lock_home()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
-        })?;
-        Ok(stays)
+        });
+        passed.inspect_err(|error| self.fail_of(*error))
     }
 
     /// Writes home, or lets heads go on, while no snapshot is open and no frame is forgotten that
@@ -613,14 +615,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Some((gathered.running.lane, gathered.running.reserved_bytes))
     }
 
-    /// Notes how much room the upkeep has left, for the thresholds. What the running transaction
-    /// has reserved counts as room where it does so for them.
-    pub(super) fn note_left(&self) {
+    /// What the running transaction has reserved, where that counts as room when it is decided what
+    /// to do. A commit that looks whether a threshold is crossed does not count it, and so neither
+    /// does what is noted for that. When the running transaction commits, it is noted anew.
+    pub(super) fn room_of_running(&self) -> Option<(LaneNumber, u64)> {
         let has_log = self.common.geometry.lane_log_blocks > 0;
-        let counts = has_log && self.keeps(Rule::RunningIsRoom);
-        let running = if counts { self.reserved_by_running() } else { None };
-        let bytes = self.each_left(running).min().unwrap_or(0);
-        self.levels.note_left(Room { bytes, ..self.least_room() });
+        if has_log { self.reserved_by_running() } else { None }
+    }
+
+    /// Notes how much room the upkeep has left, for the thresholds.
+    pub(super) fn note_left(&self) {
+        self.levels.note_left(self.least_room());
+    }
+
+    /// Notes for the thresholds that the running transaction has committed, and has given back most
+    /// of what it had reserved.
+    pub(in crate::engine) fn note_given_back(&self) {
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        if has_log && self.keeps(Rule::RunningGivesBack) {
+            self.note_left();
+        }
     }
 
     /// What is free in the lane that has least, of each kind.
@@ -636,12 +650,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether there is too little room for the transactions to come, so that a stage begins: in
-    /// some lane, or in some share of the index, which only writing home helps.
-    pub(crate) fn is_short(&self, stage: Stage) -> bool {
-        self.is_short_beside(stage, None)
-    }
-
-    pub(super) fn is_short_beside(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+    /// some lane, or in some share of the index, which only writing home helps. What the running
+    /// transaction has reserved may be counted as room.
+    pub(in crate::engine) fn is_short_beside(
+        &self,
+        stage: Stage,
+        running: Option<(LaneNumber, u64)>,
+    ) -> bool {
         let is_short_of_frames = stage == Stage::WriteHome && self.is_short_of_frames();
         is_short_of_frames || self.is_short_of_bytes(stage, running)
     }
@@ -658,9 +673,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a threshold is crossed that asks for the upkeep.
-    pub(super) fn is_due(&self, running: Option<(LaneNumber, u64)>) -> bool {
+    fn is_due(&self) -> bool {
         let (least, levels) = (self.least_room(), &self.levels);
-        self.each_left(running).any(|left| left < levels.asks_below_bytes())
+        least.bytes < levels.asks_below_bytes()
             || least.slots < levels.asks_below_slots()
             || self.log_is_below(levels.asks_below_log_blocks())
             || self.is_short_of_frames()
@@ -670,15 +685,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the running transaction has reserved is no reason to write anything home: when it commits,
     /// it gives most of that back.
     pub(crate) fn keep_room(&self) -> Result<(), Error> {
-        let running = self.reserved_by_running();
-        if !self.is_due(running) {
+        if !self.is_due() {
             return Ok(());
         }
+        let running = self.reserved_by_running();
         match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {
             // A commit that finds no room is told.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,
         }
+    }
+
+    /// Makes room ahead of need, in the thread in the background.
+    pub(super) fn keep_room_behind(&self) -> Result<(), Error> {
+        let running = self.room_of_running();
+        self.make_room_ahead(|stage| !self.is_short_beside(stage, running))
     }
 
     /// Asks the checkpointing thread to work, if there is one.
@@ -721,7 +742,7 @@ impl Checkpointer {
                 // A failure makes the journal fail, which tells every caller.
                 let _ = its.tick(begun.elapsed());
                 if its.bell.was_asked() {
-                    let _ = its.make_room_ahead(|stage| !its.is_short(stage));
+                    let _ = its.keep_room_behind();
                 } else {
                     thread::park_timeout(CHECKPOINTER_NAP);
                 }

@@ -13,6 +13,9 @@
 //!      it folds frames, and gives slots of older versions back. Where there is a disk-side log, it
 //!      moves blocks there.
 //! IS6. A step that empties a segment of the disk-side log empties one.
+//! IS7. Where an append keeps a head back, and nothing else can be done in a step, the thread waits
+//!      for the end of one append, with nothing in hand but its blocks. An append in flight needs
+//!      no block, no room and no upkeep.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -21,7 +24,7 @@ use std::time::Instant;
 use journal_core::parts::{HomeScratch, Oldest, Step, StepBounds, Waiting};
 use journal_core::policy::Policy;
 use journal_core::units::LaneNumber;
-use journal_core::{BlockNumber, CheckpointReport, FoldReport, Scope};
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
@@ -36,6 +39,9 @@ use crate::shared::{Shared, ShortOf};
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
 
+/// When this number of appends have ended, and no step behind them has freed anything, all is tried.
+const AWAITED_MAX: u32 = 8;
+
 /// A step of an upkeep that nobody waits for.
 const ALL_TIME: StepBounds = StepBounds { nanos: u64::MAX, writes_home: true, lists_all: false };
 
@@ -45,6 +51,9 @@ enum Next {
     Leave,
     /// Takes another step.
     Again,
+    /// Takes another step when an append has ended that keeps a head back. This number had ended
+    /// before the step.
+    AgainBehind(u64),
     /// Tries everything.
     TryAll,
 }
@@ -102,11 +111,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut made = Made::default();
         let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
         let wanted = Room { bytes: 0, slots: 1, log_blocks: 1 };
+        let mut awaited = 0;
         let next = loop {
             let before = made.home.blocks;
             match self.make_step(&is_there, (Stage::WriteHome, wanted), &mut made)? {
                 Next::Again if left > 0 => {
                     left = left.saturating_sub((made.home.blocks - before).max(1));
+                    awaited = 0;
+                }
+                Next::AgainBehind(ended) if awaited < AWAITED_MAX => {
+                    self.appends.await_one(ended);
+                    awaited += 1;
                 }
                 next => break next,
             }
@@ -144,7 +159,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Ok(Next::TryAll);
             }
             self.check_not_failed()?;
-            let before = made.freed();
+            let (before, ended) = (made.freed(), self.appends.ended());
             let step = match self.common.geometry.lane_log_blocks {
                 0 => self.step_for_all(cell, (stage, wanted.slots), made),
                 _ => self.step_beside_log(cell, (stage, wanted), made),
@@ -154,7 +169,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();
             }
-            Ok(if step == Step::Done { Next::Again } else { Next::TryAll })
+            Ok(match step {
+                Step::Done => Next::Again,
+                Step::Held if self.keeps(Rule::StepAwaitsAppend) => Next::AgainBehind(ended),
+                Step::Held | Step::Empty | Step::Stuck => Next::TryAll,
+            })
         })
     }
 
@@ -366,7 +385,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         let has_log = self.common.geometry.lane_log_blocks > 0;
-        let running = if has_log { self.reserved_by_running() } else { None };
+        let running = self.room_of_running();
         let is_short = |stage| {
             let is_short = self.is_short_beside(stage, running) || self.slots_are_short(stage);
             is_short || (has_log && self.log_is_short(stage))

@@ -7,6 +7,7 @@ pub(crate) mod move_to_log;
 mod notes;
 mod relog;
 pub(crate) mod trim;
+mod whole;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lending::SharesOf;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
@@ -129,7 +130,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// be read stays where it is.
     pub(super) fn take_to_move(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         block: BlockNumber,
         image: &mut [u8],
@@ -163,7 +164,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Returns how many they are.
     pub(super) fn commit_moved(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         operations: &[Operation<'_>],
         goes: Goes,
     ) -> Result<u64, Error> {

@@ -136,7 +136,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(true)
     }
 
-    /// Drops from the lanes what is home, as far as the order of records allows.
+    /// Drops from the lanes what is home, as far as the order of records allows. Returns whether no
+    /// append keeps a head from going further.
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
@@ -147,12 +148,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
-    ) -> Result<(), JournalError> {
+    ) -> Result<bool, JournalError> {
         self.end_attempt();
         let fenced = self.fence_all(common, lanes, true)?;
         if common.geometry.lane_slots_and_log() == 0 {
-            let passed = self.advance(common, lanes, indexes, scratch, (&fenced, true), report);
-            return passed.map(drop);
+            return self.advance(common, lanes, indexes, scratch, (&fenced, true), report);
         }
         loop {
             let mut voided = FoldReport::default();
@@ -162,7 +162,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
             if !is_whole || !self.has_entries_at_home(indexes, &fenced.bounds) {
-                return Ok(());
+                return Ok(is_whole);
             }
         }
     }
@@ -577,8 +577,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         shortened
     }
 
-    /// Moves all heads to the greatest cut, or before what an append needs. Returns whether none
-    /// does need anything of what the cut drops.
+    /// Moves all heads to the greatest cut, or before what an append needs. Returns whether no
+    /// append needs anything of what the greatest cut drops.
     pub(crate) fn advance<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,

@@ -239,15 +239,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
         }
-        let (cut, freed) = lanes.passing(|lanes, not_passed| {
+        let (cut, freed, is_held) = lanes.passing(|lanes, not_passed| {
+            let mut is_held = false;
             for (target, kept) in targets.iter_mut().zip(self.not_passed(not_passed)) {
-                *target = kept.map_or(*target, |kept| (*target).min(kept));
+                let Some(kept) = kept.filter(|kept| kept < target) else { continue };
+                (*target, is_held) = (kept, true);
             }
             let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
             // 3. The heads, and the room behind them.
             let to = (&targets, &cut);
             let freed = self.pass(common, lanes, indexes, &fenced, to, &oldest, seen)?;
-            Ok::<_, JournalError>((cut, freed))
+            Ok::<_, JournalError>((cut, freed, is_held))
         })?;
         let (bytes, slots) = match may.writes_home {
             true => (&mut report.freed_bytes, &mut report.freed_slots),
@@ -261,8 +263,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let walked = nodes.used_of(walked.saturating_add(part));
         report.longest_pass = report.longest_pass.max(walked);
-        // Where nothing may go home, a head that stays says nothing of what cannot be read.
-        let has_others = common.geometry.lanes > 1 && may.writes_home;
+        // Where nothing may go home, or an append keeps a head, a head that stays says nothing of
+        // what cannot be read.
+        let has_others = common.geometry.lanes > 1 && may.writes_home && !is_held;
         let lists = (&mut oldest, &mut coming);
         let moves = (&heads, &targets, &cut);
         let holds = has_others && self.hold_back(indexes, moves, lists, seen);
@@ -270,6 +273,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(match (freed.bytes, count) {
             // Other lanes go on.
             (0, 0) if holds => Step::Done,
+            (0, 0) if is_held => Step::Held,
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
             (0, 0) => Step::Stuck,
             _ => Step::Done,

@@ -15,9 +15,9 @@
 //!     zeroes there; nor does one write what is older there ([`crate::home::search`]).
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
-//! A5. While the home is unsynced, a durable discard in the lanes marks the block not live. If
-//!     there is none, one is stored before the home is written, and no head passes it
-//!     ([`Lanes::passing`]). A process that finds the discard builds nothing on that home, which
+//! A5. While the home is unsynced, a durable discard in the lanes marks the block not live, and no
+//!     head passes it ([`Lanes::passing`]). If there is none that stays, one is stored before the
+//!     home is written. A process that finds the discard builds nothing on that home, which
 //!     may look as if it had been synced.
 //!
 //! **Crash** before the record is durable: the block is not live, and its home holds anything. Or
@@ -105,10 +105,10 @@ impl GivenUp {
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
-    /// Begins the appends of a transaction, and discards those blocks of which the index knows
-    /// nothing (A5), if that `gives_up`. It does so through the lane that they are committed
-    /// through, and returns how many bytes of that lane it took. The lane's head must not pass its
-    /// end of now before the homes are synced.
+    /// Begins the appends of a transaction, and discards those blocks of which no frame is sure to
+    /// stay (A5), if that `gives_up`. It does so through the lane that they are committed through,
+    /// and returns how many bytes of that lane it took. The lane's head must not pass its end of
+    /// now before the homes are synced.
     ///
     /// The index is not told: the frame that says that a block is at home comes behind its discard,
     /// in the same lane.

@@ -119,6 +119,12 @@ pub enum Rule {
     AppendsHeld,
     /// Nothing older goes home over a block that was given up since, or appended.
     AppendsSpared,
+    /// A whole checkpoint waits for appends that keep heads back.
+    CheckpointsWhole,
+    /// A step that is stuck on an append waits for it, before all is tried.
+    StepAwaitsAppend,
+    /// While the device forgets blocks, nothing is written ahead of its record.
+    TrimsAlone,
     /// A home that an earlier process may have written in vain is written anew before a discard
     /// lets go of it.
     HomesMadeSure,
@@ -144,8 +150,8 @@ pub enum Rule {
     StagedBypass,
     /// A transaction whose data goes to the disk-side log stores no more than it has reserved.
     BypassFits,
-    /// What a running transaction has reserved counts as room where thresholds are set anew.
-    RunningIsRoom,
+    /// When the running transaction commits, thresholds are set anew: it gives room back.
+    RunningGivesBack,
     /// A running transaction counts on the way home of an appended block only where the journal
     /// knows nothing of that block.
     HomewardUnknown,
@@ -163,7 +169,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 76] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -219,6 +225,9 @@ impl Rule {
         Self::AppendsMakeSure,
         Self::AppendsHeld,
         Self::AppendsSpared,
+        Self::CheckpointsWhole,
+        Self::StepAwaitsAppend,
+        Self::TrimsAlone,
         Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,
@@ -230,7 +239,7 @@ impl Rule {
         Self::CleanFirst,
         Self::StagedBypass,
         Self::BypassFits,
-        Self::RunningIsRoom,
+        Self::RunningGivesBack,
         Self::HomewardUnknown,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,

@@ -1,7 +1,7 @@
 //! Appends beside checkpoints.
 
-use journal_core::BlockSize;
 use journal_core::parts::share_of;
+use journal_core::{BlockSize, Hook as _};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
@@ -57,6 +57,112 @@ fn nothing_older_goes_home_over_an_append() {
     assert_eq!(appended_before_it_is_found(Mutator::new()), [2; 4096]);
     let without = Mutator::without(&[Rule::AppendsSpared]);
     assert_eq!(appended_before_it_is_found(without), [1; 4096]);
+}
+
+/// A journal of a small lane, and what is held of it: its first record.
+fn held(hook: Mutator, call: impl FnOnce(&Journal<AnyPolicy, TinyMachine>, Appending<'_>)) {
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let options = Options::new().policy(AnyPolicy::from(crate::FullBlock)).hook(hook).lanes(1);
+    let options = options.lane_bytes(64 << 10).longest_stop(core::time::Duration::from_nanos(1));
+    let disk = TinyDisk::of(BlockSize::DEFAULT, 256);
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    let shared = journal.shared();
+    let end = || Ok::<_, Error>(shared.lock_lane(shared.lane(LaneNumber(0)))?.lane.end());
+    let first = shared.appends.begin(LaneNumber(0), end).expect("is known");
+    call(&journal, first);
+}
+
+fn write(journal: &Journal<AnyPolicy, TinyMachine>, number: u64) {
+    journal.transact(|tx| tx.write(BlockNumber(number), &[1; 4096])).expect("commits");
+}
+
+fn used(journal: &Journal<AnyPolicy, TinyMachine>) -> u64 {
+    journal.stats().expect("counts").lanes[0].used_bytes
+}
+
+/// Nothing comes free while an append keeps a head, and all does behind it, although nothing was
+/// committed meanwhile.
+#[test]
+fn room_is_made_again_when_an_append_has_ended() {
+    held(Mutator::new(), |journal, first| {
+        let shared = journal.shared();
+        (0..5).for_each(|number| write(journal, number));
+        let make_room = || shared.with_upkeep_first(|cell| shared.make_room_in(cell, |_| false));
+        make_room().expect("frees nothing");
+        let before = used(journal);
+        assert!(before > 5 << 12, "{before}");
+        drop(first);
+        make_room().expect("frees all");
+        assert_eq!(used(journal), 0);
+    });
+}
+
+/// AP3: a whole checkpoint waits for an append that had begun, and for no later one.
+#[test]
+fn a_whole_checkpoint_leaves_nothing_in_the_rings() {
+    use journal_core::units::Sequence;
+
+    held(Mutator::new(), |journal, first| {
+        let shared = journal.shared();
+        (0..5).for_each(|number| write(journal, number));
+        let later = std::thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| journal.checkpoint());
+            let end = || Ok::<_, Error>(shared.lock_lane(shared.lane(LaneNumber(0)))?.lane.end());
+            // When the checkpoint waits, what it waits to pass is held by no other append.
+            let later = loop {
+                let later = shared.appends.begin(LaneNumber(0), end).expect("is known");
+                let second = (Sequence(2), 0);
+                if !shared.appends.lock().hold(&later, LaneNumber(0), second) {
+                    break later;
+                }
+                drop(later);
+                std::thread::yield_now();
+            };
+            assert!(!checkpoint.is_finished() && used(journal) > 5 << 12);
+            drop(first);
+            let report = checkpoint.join().expect("no panic").expect("writes home");
+            assert!(report.blocks == 5 && report.freed_bytes > 5 << 12, "{report:?}");
+            later
+        });
+        assert_eq!(used(journal), 0);
+        let freed = journal.stats().expect("counts").checkpointed.freed_bytes;
+        assert!(freed > 5 << 12, "{freed}");
+        drop(later);
+    });
+    held(Mutator::without(&[Rule::CheckpointsWhole]), |journal, first| {
+        (0..5).for_each(|number| write(journal, number));
+        let report = journal.checkpoint().expect("writes home");
+        assert!(report.blocks == 5 && used(journal) > 5 << 12, "without the rule all is left");
+        drop(first);
+    });
+}
+
+/// IS7: a transaction that needs room waits for the append that keeps the head.
+#[test]
+fn a_step_that_is_stuck_on_an_append_waits_for_it() {
+    for hook in [Mutator::new(), Mutator::without(&[Rule::StepAwaitsAppend])] {
+        let waits = hook.keeps(Rule::StepAwaitsAppend);
+        held(hook, |journal, first| {
+            let shared = journal.shared();
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| (0..40).for_each(|number| write(journal, number)));
+                while used(journal) < 40 << 10 || (!waits && shared.done().checkpoints == 0) {
+                    std::thread::yield_now();
+                }
+                // Everything is home, and the head stays.
+                std::thread::sleep(core::time::Duration::from_millis(30));
+                assert!(!writer.is_finished());
+                let made = shared.done().checkpoints;
+                assert_eq!(made == 0, waits, "{made} checkpoints");
+                drop(first);
+                while !writer.is_finished() {
+                    shared.tell_waiters_for_room();
+                    std::thread::yield_now();
+                }
+            });
+        });
+    }
 }
 
 /// AP1, of appends that end in any order.
