@@ -67,7 +67,7 @@ pub struct FileDisk {
     pub(super) bounce: Option<Bounce>,
     /// Whether what lies behind the end of the file is zero, and can be written.
     pub(super) grows: bool,
-    /// Taken alone to make a file shorter that grows, and shared to write to it: what another
+    /// Taken alone to make a file shorter that grows, and shared to write to it. So what another
     /// handle writes behind the end is not cut off.
     pub(super) end: Arc<RwLock<()>>,
     pub(super) syncs: Syncs,

@@ -26,7 +26,7 @@ fn is_soon(flag: &AtomicBool) -> bool {
 
 /// What a disk of a few blocks holds, whose handles are told of nothing that others do.
 #[derive(Debug, Default)]
-struct Held {
+struct Content {
     /// It is as long as what was written to it.
     blocks: Vec<[u8; BLOCK]>,
     /// What blocks held before they were written, since the last sync.
@@ -38,14 +38,14 @@ struct Held {
 /// A disk in memory, which becomes shorter where its end is discarded.
 #[derive(Clone, Debug, Default)]
 struct Short {
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<Content>>,
     /// Whether a discard waits for a write, when it has looked how long the disk is.
     waits: Arc<AtomicBool>,
     is_written: Arc<AtomicBool>,
 }
 
 impl Short {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Content> {
         self.held.lock().expect("no panic")
     }
 

@@ -14,8 +14,8 @@
 //!      moves blocks there.
 //! IS6. A step that empties a segment of the disk-side log empties one.
 //! IS7. Where an append keeps a head back, and nothing else can be done in a step, the thread waits
-//!      for the end of one append, with nothing in hand but its blocks. An append in flight needs
-//!      no block, no room and no upkeep.
+//!      for the end of one append. It has nothing in hand but its blocks then. An append in flight
+//!      waits for no block, no room and no upkeep.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -39,7 +39,8 @@ use crate::shared::{Shared, ShortOf};
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
 
-/// When this number of appends have ended, and no step behind them has freed anything, all is tried.
+/// When this number of appends have ended, and no step behind them has freed anything, all is
+/// tried.
 const AWAITED_MAX: u32 = 8;
 
 /// A step of an upkeep that nobody waits for.

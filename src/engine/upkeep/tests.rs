@@ -47,7 +47,7 @@ fn batches_of_a_tick_share_a_pass_through_the_index() {
 }
 
 /// A running transaction has reserved so much that too little is left, and will give it back.
-/// Commits do not ask for the upkeep again and again, and what works in the background does nothing.
+/// Commits do not ask for the upkeep again and again, and the thread behind them does nothing.
 #[test]
 fn what_a_running_transaction_has_reserved_asks_for_nothing() {
     let disk = TinyDisk::of(journal_core::BlockSize::DEFAULT, 512);

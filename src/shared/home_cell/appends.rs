@@ -11,8 +11,8 @@
 //!      The share of the index is locked meanwhile, in which a batch says that it takes a block.
 //! AP3. A whole checkpoint ends when the appends are at an end that had begun when it had written
 //!      everything home. Those that begin later hold nothing that it lets heads pass.
-//! AP4. While the device forgets blocks, nothing is written ahead of its record: a device that
-//!      becomes shorter by that would cut off what another handle writes behind its end.
+//! AP4. While the device forgets blocks, nothing is written ahead of its record. A device may
+//!      become shorter by that, and cut off what another handle writes behind its end.
 
 use std::sync::PoisonError;
 
