@@ -502,7 +502,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         tell: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) -> Result<(), Error> {
         let tell = |is_durable| tell(if is_durable { Ok(()) } else { Err(Error::Failed) });
-        self.shared().watch(committed, Box::new(tell))
+        self.shared().tell_when_durable(committed, Box::new(tell))
     }
 
     /// A future of what [`when_durable`](Self::when_durable) tells. It works with any executor, and
@@ -526,7 +526,9 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let told = Told::new();
         let its = Arc::clone(&told);
         // Where it fails, the future is told.
-        let _ = self.shared().watch(committed, Box::new(move |is_durable| its.tell(is_durable)));
+        let _ = self
+            .shared()
+            .tell_when_durable(committed, Box::new(move |is_durable| its.tell(is_durable)));
         core::future::poll_fn(move |context| match told.poll(context.waker()) {
             Some(true) => Poll::Ready(Ok(())),
             Some(false) => Poll::Ready(Err(Error::Failed)),

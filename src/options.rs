@@ -262,7 +262,8 @@ impl<L, H> Options<L, H> {
 
     /// Format: blocks that go through the shield in one batch of a checkpoint, with one sync of the
     /// disk for all of them. 4,096 at most. By default the shield takes a
-    /// thirty-second part of the span: 16 blocks at least, and 1,024 at most.
+    /// thirty-second part of the span: 16 blocks at least, and 1,024 at most. It has 16 blocks
+    /// where [`lane_bytes`](Self::lane_bytes) is said, or the policy logs whole blocks.
     ///
     /// The shield is used where the device may tear an overwrite and a block's only whole copy is
     /// its home. Zero is right for a device that never tears a block, and for a policy that logs

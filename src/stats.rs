@@ -61,6 +61,13 @@ pub struct GatherStats {
     pub blocks: u64,
     /// Running transactions that have committed.
     pub commits: u64,
+    /// Of these, the number that committed since the time of [`Pacing`](crate::policy::Pacing) had come.
+    pub by_timer: u64,
+    /// Of these, the number that named as many objects as they may.
+    pub by_objects: u64,
+    /// Of these, the number that had no room for one more, in memory or in their lane. The others
+    /// were asked for: by a sync, a checkpoint, or a transaction that waited.
+    pub by_room: u64,
     /// Transactions in the running transaction now.
     pub waiting: u64,
     /// How often blocks went from ordinary memory to active slots, each counted every time.

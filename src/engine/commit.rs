@@ -48,12 +48,12 @@
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FreeRoom, Goes, InLane, OpenRecord, Operations, Pace, Pieces, PiecesOf,
-    Prepared, Several, Sole,
+    Alone, Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, OpenRecord, Operations,
+    Pace, Pieces, PiecesOf, Prepared, Several, Sole, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
-use journal_core::{CommitError, Committed, Durability, MediumError, Operation, Rule};
+use journal_core::{BlockNumber, CommitError, Committed, Durability, MediumError, Operation, Rule};
 use pmem_sys::StoreLockGuard;
 
 use crate::engine::read::Keeps;
@@ -63,6 +63,7 @@ use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::appends::Appending;
 use crate::shared::lane_cell::{LaneCell, LaneState};
+use crate::shared::share::Share;
 use crate::staging::staged::ready::Ready;
 use crate::staging::work::Work;
 use crate::threads::free_space::Unreserved;
@@ -70,10 +71,10 @@ use crate::threads::sync::thread::Patience;
 
 impl<L, M: Machine> Shared<L, M> {
     /// Runs `call`; if that panics, the journal has failed.
-    pub(crate) fn watched<R>(&self, call: impl FnOnce() -> R) -> R {
-        let watch = self.failure.watch();
+    pub(crate) fn fail_on_panic<R>(&self, call: impl FnOnce() -> R) -> R {
+        let guard = self.failure.guard();
         let result = call();
-        watch.end();
+        guard.end();
         result
     }
 }
@@ -189,19 +190,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.check_not_failed()?;
             self.put_in_hand(&mut state, work, most);
             let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            let waits = work.waits;
+            let takes_in_first = work.takes_in_first;
             // `encoded` still holds what `A::of` has encoded.
             let (front, encoded) = work.for_one();
             let committed = self.recording(state, to, |state, open| {
                 // As in `Lane::store_part`: no lock takes an exchange once something streams.
-                let early = waits.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
-                early.into_iter().for_each(|frame| self.take_in(frame));
+                let foretold =
+                    takes_in_first.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
+                foretold.into_iter().for_each(|frame| self.take_in(frame));
                 let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
                 debug_assert!(
-                    early.is_none_or(|early| early.payload == frame.payload),
+                    foretold.is_none_or(|foretold| foretold.payload == frame.payload),
                     "it lies where it was told"
                 );
-                if !waits {
+                if !takes_in_first {
                     self.take_in(frame);
                 }
                 1
@@ -366,7 +368,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         keeps: Keeps,
         commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
     ) -> Result<Option<Committed>, Error> {
-        let result = self.watched(|| commit(work));
+        let result = self.fail_on_panic(|| commit(work));
         let result = self.after_record(operations, keeps, result, |result| {
             self.unreserve_slots_and_log(work);
             self.give_grants_back(work);
@@ -376,6 +378,32 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         });
         work.clear();
         result
+    }
+
+    /// Unlocks the blocks of a transaction that has ended, and wakes those that wait for them.
+    #[inline]
+    pub(crate) fn unlock_blocks(&self, work: &Work) {
+        for stripe in &work.held {
+            self.blocks.unlock(*stripe);
+        }
+        if !work.held_beside.is_empty() {
+            self.unlock_beside(&work.held_beside);
+        }
+        let asleep = self.waiting.asleep();
+        if !asleep.is_nobody() {
+            let beside = work.held_beside.iter().map(|block| self.blocks.stripe(*block));
+            self.wake_waiters(asleep, work.held.iter().copied().chain(beside));
+        }
+    }
+
+    /// Gives back blocks that are locked beside the table.
+    #[cold]
+    fn unlock_beside(&self, held: &[BlockNumber]) {
+        for block in held {
+            if let Ok(mut share) = self.lock_share(*block) {
+                self.blocks.unlock_beside(&mut share.claims, *block);
+            }
+        }
     }
 
     /// Stores the record of a prepared transaction, and makes it durable if that is asked for.
@@ -452,7 +480,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// makes it durable if that is asked for. `store` returns the number of frames; the bytes
     /// of the record are taken from those in hand.
     ///
-    /// The caller watches for panics.
+    /// The caller runs it inside [`fail_on_panic`](Self::fail_on_panic) or its like.
     #[inline(always)]
     pub(super) fn recording(
         &self,
@@ -534,13 +562,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> usize {
         let mut placed = Vec::new();
         let all_placed = prepared.frames == operations.count();
-        let (lane, waits) = (work.lane, work.waits);
+        let (lane, takes_in_first) = (work.lane, work.takes_in_first);
         let (names, mut scratch, answers) = work.for_preparing();
         let ends = Ends::Record;
         // No reader sees the frames before the lane says that they may be read.
         let taken_in = (!all_placed).then_some(&mut placed);
         let mut versions =
-            SharedVersions { waits, taken_in, ..SharedVersions::new(self, lane, answers) };
+            SharedVersions { takes_in_first, taken_in, ..SharedVersions::new(self, lane, answers) };
         let LaneState { lane, slots, .. } = state;
         let taken = if let Some(pieces) = pieces {
             let content = PiecesOf { operations, pieces, names, ends };
@@ -594,6 +622,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         if durability == Durability::Deferred && !is_awaited {
             cell.reach.publish_deferred(state.lane.next_sequence());
+            state.give_back();
             return Ok(());
         }
         state.group.leave();
@@ -629,9 +658,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes deferred records durable, in all lanes except `but`.
     #[inline]
     pub(crate) fn make_deferred_durable(&self, but: Option<LaneNumber>) -> Result<(), Error> {
-        for cell in &self.lanes {
-            if cell.reach.has_deferred() {
-                self.make_lane_durable(cell, but)?;
+        for (number, cell) in (0..).map(LaneNumber).zip(&self.lanes) {
+            if but != Some(number) && cell.reach.has_deferred() {
+                self.make_lane_durable(cell, but.is_some())?;
             }
         }
         Ok(())
@@ -641,13 +670,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(super) fn make_lane_durable(
         &self,
         cell: &LaneCell<M>,
-        but: Option<LaneNumber>,
+        is_before_own: bool,
     ) -> Result<(), Error> {
-        let mut state = self.lock_lane(cell)?;
-        let is_own = but == Some(state.lane.number());
-        if is_own || (but.is_some() && !self.keeps(Rule::DeferredFirst)) {
+        if is_before_own && !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
+        let mut state = self.lock_lane(cell)?;
         self.check_not_failed()?;
         let LaneState { lane, slots, .. } = &mut *state;
         let Some(in_flight) = lane.flush_all_deferred(slots) else { return Ok(()) };
@@ -678,6 +706,53 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work.reserved_bytes -= stored;
         work.reserved_log -= prepared.log_blocks;
         Ok(appending)
+    }
+}
+
+impl<L, M: Machine> Shared<L, M> {
+    /// Takes in a frame for which room is reserved. Others may lock its share until then.
+    #[inline(always)]
+    pub(super) fn take_in(&self, frame: FrameAt) {
+        // A share whose holder panicked: the journal has failed.
+        let Ok(mut share) = self.lock_share(frame.block) else { return };
+        let inserted = self.insert_frame(&mut share, frame);
+        assert!(inserted.is_ok(), "room for the frame was reserved");
+        share.reserved -= 1;
+    }
+
+    /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
+    #[inline(always)]
+    pub(crate) fn insert_frame(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
+        let Share { index, cache, .. } = share;
+        if let Some(cache) = cache {
+            cache.forget(frame.block, frame.stamp);
+        }
+        // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
+        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
+        let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
+        debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
+        if self.common.geometry.lane_slots_and_log() > 0 {
+            if let Some(slot) = frame.slot() {
+                self.uses.note_write(slot.raw());
+            }
+            if let Some(clean) = &self.clean {
+                clean.forget(share_of(frame.block, self.shares.len()), frame.block);
+            }
+            index.insert(frame)?;
+        } else {
+            // A snapshot may see what lies below.
+            let is_kept = self.keeps_for_snapshots();
+            let is_durable = |frame: &FrameAt| {
+                if is_kept {
+                    return false;
+                }
+                let reach = &self.lane(frame.lane).reach;
+                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
+            };
+            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
+        }
+        self.common.prefetch_next_node(index);
+        Ok(())
     }
 }
 

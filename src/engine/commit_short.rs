@@ -207,7 +207,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             seat.defers = defers;
         }
         self.check_not_failed()?;
-        let result = self.watched(|| {
+        let result = self.fail_on_panic(|| {
             self.common.prefetch_next_node(&share.index);
             let lead = share.index.lead(block);
             if let Some(lead) = &lead {
@@ -340,7 +340,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             prepared.frames
         };
         // 4. The fence. Then everything is given back.
-        let result = self.watched(|| self.recording(state, to, store));
+        let result = self.fail_on_panic(|| self.recording(state, to, store));
         let result = self.after_record(operations, Keeps::All, result.map(Some), |result| {
             if self.may_unlock(result) {
                 self.unlock_few(operations, age, taken);
@@ -383,6 +383,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_awaited = state.group.is_awaited();
         drop(state);
         // Other committers have left it to this one to fence.
-        if is_awaited { self.make_lane_durable(cell, None) } else { Ok(()) }
+        if is_awaited { self.make_lane_durable(cell, false) } else { Ok(()) }
     }
 }

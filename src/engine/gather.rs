@@ -52,6 +52,19 @@ enum Lacks {
     Objects,
 }
 
+/// Why a running transaction commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The host's time has come.
+    Timer,
+    /// It names as many objects as it may.
+    Objects,
+    /// It has too little room for one more.
+    Room,
+    /// A caller needs it durable, or the next transaction has another note.
+    Other,
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gathers a transaction whose blocks are locked and for which room is reserved. However the
     /// call ends, the transaction is over, and holds nothing any more.
@@ -79,7 +92,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.spill()?;
         // A batch cannot wait for more whose memory is filled by what no slot takes.
         let is_full = self.gathering.is_nearly_full();
-        if is_full { self.hand_over() } else { Ok(()) }
+        if is_full { self.hand_over(Reason::Room) } else { Ok(()) }
     }
 
     fn gather_held(
@@ -107,12 +120,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             } else if running.note != note {
                 // A record has one note, of all of its blocks.
                 drop(gathered);
-                self.hand_over()?;
+                self.hand_over(Reason::Other)?;
                 continue;
             } else if let Err(lacks) = self.takes_in(running, committing.as_deref(), staged) {
                 drop(gathered);
-                if lacks == Lacks::Objects || !self.spill()? {
-                    self.hand_over()?;
+                if lacks == Lacks::Objects {
+                    self.hand_over(Reason::Objects)?;
+                } else if !self.spill()? {
+                    self.hand_over(Reason::Room)?;
                 }
                 continue;
             }
@@ -258,22 +273,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes room for another running transaction. If there is a thread in the background, and it
     /// has no other to commit, this one is left to it. Otherwise the caller commits it.
-    fn hand_over(&self) -> Result<(), Error> {
-        if self.bell.has_thread() && self.seal() {
+    fn hand_over(&self, reason: Reason) -> Result<(), Error> {
+        if self.bell.has_thread() && self.seal(reason) {
             self.bell.wake();
             return Ok(());
         }
-        self.commit_batch()
+        self.commit_batch_for(reason)
     }
 
     /// Turns the running transaction into the committing one. Returns whether there is no other one
     /// to commit before that.
-    fn seal(&self) -> bool {
+    fn seal(&self, reason: Reason) -> bool {
         let mut gathered = self.gathering.lock();
         if gathered.committing.is_some() {
             return false;
         }
         if !gathered.running.is_empty() {
+            match reason {
+                Reason::Timer => gathered.stats.by_timer += 1,
+                Reason::Objects => gathered.stats.by_objects += 1,
+                Reason::Room => gathered.stats.by_room += 1,
+                Reason::Other => {}
+            }
             let spare = gathered.spare.take();
             let mut next = spare.unwrap_or_else(|| Batch::new(self.gathering.block_bytes));
             if !self.keeps(Rule::ActiveOnce) {
@@ -285,15 +306,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         true
     }
 
-    /// Commits everything that is gathered by now, durably.
+    /// Commits everything that is gathered by now, durably: a caller needs it.
     pub(crate) fn commit_batch(&self) -> Result<(), Error> {
+        self.commit_batch_for(Reason::Other)
+    }
+
+    /// Commits everything that is gathered by now, durably.
+    fn commit_batch_for(&self, reason: Reason) -> Result<(), Error> {
         if !self.gathering.is_there.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut turn = self.turn()?;
         self.commit_sealed(&mut turn)?;
         // Where another thread has sealed the batch meanwhile, that was all there was.
-        self.seal();
+        self.seal(reason);
         self.commit_sealed(&mut turn)
     }
 
@@ -320,7 +346,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if sealed.note.is_some() {
             work.names.set_note(sealed.note);
         }
-        let committed = self.watched(|| match sealed.active.is_empty() {
+        let committed = self.fail_on_panic(|| match sealed.active.is_empty() {
             true => {
                 self.note_overwritten(work, &sealed.staged);
                 self.commit_reserved(work, &sealed.staged, Keeps::All, Durability::Durable)
@@ -349,7 +375,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         for at in 0..operations.count() {
             let block = operations.block(at);
             let Ok(share) = self.lock_share(block) else { return };
-            work.note_how(&share);
+            work.note_if_by_exchange(&share);
             self.note_overwritten_by(work, &share, block);
         }
     }
@@ -368,7 +394,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if let Some(after) = self.gathering.pacing.commit_after {
             let running = self.gathering.lock().running.since;
             if now.saturating_sub(running) >= after {
-                self.commit_batch()?;
+                self.commit_batch_for(Reason::Timer)?;
             }
         }
         if !self.bell.has_thread() {

@@ -54,6 +54,6 @@ pub(crate) mod reserve;
 pub(crate) mod room_in_turn;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod tell_durable;
 pub(crate) mod upkeep;
 pub(crate) mod versions;
-pub(crate) mod watch;

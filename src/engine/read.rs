@@ -262,7 +262,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let (reading, olds) = seat.for_reading_olds();
         // The block is locked, and its frame is reserved, but nothing staged says so yet.
-        match self.watched(|| olds.keep(block, |into| self.read(reading, block, into))) {
+        match self.fail_on_panic(|| olds.keep(block, |into| self.read(reading, block, into))) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
@@ -446,7 +446,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the block looks for it: the policy uses old images, or those that are kept, or the image was
     /// built on the last one. Any other image lies in the lane, from where the next reader fetches
     /// it.
-    #[cold]
+    #[inline(never)]
     pub(super) fn keep_committed<O: Operations + ?Sized>(
         &self,
         operations: &O,

@@ -183,7 +183,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && !self.wants_step(&share)
             && !self.is_room_awaited();
         if is_reserved {
-            work.note_how(&share);
+            work.note_if_by_exchange(&share);
             self.reserve_frame(&mut share, work, block);
         }
         Ok((patching, is_reserved))
@@ -418,7 +418,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(0);
         }
         let mut share = self.lock_share(first)?;
-        work.note_how(&share);
+        work.note_if_by_exchange(&share);
         // Block by block, a step is taken where the share is low on frames.
         if self.wants_step(&share) {
             return Ok(0);
@@ -500,7 +500,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
     ) -> Result<(), Error> {
         let mut share = self.lock_block(work, age, block)?;
-        work.note_how(&share);
+        work.note_if_by_exchange(&share);
         let is_there = self.reserve_frame(&mut share, work, block);
         let wants_step = self.wants_step(&share) && !work.is_out_of_time();
         drop(share);

@@ -1,5 +1,4 @@
-//! What the shared index says of a block's versions while a transaction is prepared and stored, and
-//! how its frames enter the index ([`Shared::insert_frame`]).
+//! What the shared index says of a block's versions while a transaction is prepared and stored.
 //!
 //! The answers depend on what other threads do meanwhile. So each is given once for a transaction,
 //! and kept until it is stored.
@@ -8,7 +7,7 @@
 //! back. It is held under the lock of the block's share of the index. Behind that lock every reader
 //! sees a newer version, and none copies from the slot any more.
 
-use journal_core::parts::{FrameAt, Full, Index, Versions, share_of};
+use journal_core::parts::{FrameAt, Full, Versions};
 use journal_core::record::Form;
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Rule};
@@ -16,7 +15,6 @@ use journal_core::{BlockNumber, Rule};
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::appends::Appending;
-use crate::shared::share::Share;
 use crate::staging::work::Answer;
 
 /// Knows versions by the shared index.
@@ -27,7 +25,7 @@ pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
     /// Ascending by block.
     pub(crate) answers: &'w mut Vec<Answer>,
     /// Whether some share's lock needs an atomic exchange.
-    pub(crate) waits: bool,
+    pub(crate) takes_in_first: bool,
     /// The blocks whose frames were taken in, if the caller asks for them.
     pub(crate) taken_in: Option<&'w mut Vec<BlockNumber>>,
     /// Whether all old images that were to be lent were there.
@@ -42,8 +40,8 @@ impl<'s, 'w, L, M: Machine> SharedVersions<'s, 'w, L, M> {
         lane: LaneNumber,
         answers: &'w mut Vec<Answer>,
     ) -> Self {
-        let (waits, taken_in, is_lent_all, appending) = (false, None, true, None);
-        Self { shared, lane, answers, waits, taken_in, is_lent_all, appending }
+        let (takes_in_first, taken_in, is_lent_all, appending) = (false, None, true, None);
+        Self { shared, lane, answers, takes_in_first, taken_in, is_lent_all, appending }
     }
 }
 
@@ -124,8 +122,8 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         self.shared.common.geometry.lane_of_slot(slot) == self.lane
     }
 
-    fn waits_to_take_in(&self) -> bool {
-        self.waits
+    fn takes_in_first(&self) -> bool {
+        self.takes_in_first
     }
 
     // So that a frame need not be in memory: it would be loaded again by two words at a time.
@@ -143,50 +141,5 @@ impl<L, M: Machine> Shared<L, M> {
     /// Whether a snapshot may see what a commit would forget or write over.
     pub(super) fn keeps_for_snapshots(&self) -> bool {
         self.snapshots.are_kept() && self.keeps(Rule::SnapshotsKept)
-    }
-
-    /// Takes in a frame for which room is reserved. Others may lock its share until then.
-    #[inline(always)]
-    pub(super) fn take_in(&self, frame: FrameAt) {
-        // A share whose holder panicked: the journal has failed.
-        let Ok(mut share) = self.lock_share(frame.block) else { return };
-        let inserted = self.insert_frame(&mut share, frame);
-        assert!(inserted.is_ok(), "room for the frame was reserved");
-        share.reserved -= 1;
-    }
-
-    /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
-    #[inline(always)]
-    pub(crate) fn insert_frame(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
-        let Share { index, cache, .. } = share;
-        if let Some(cache) = cache {
-            cache.forget(frame.block, frame.stamp);
-        }
-        // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
-        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
-        let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
-        debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
-        if self.common.geometry.lane_slots_and_log() > 0 {
-            if let Some(slot) = frame.slot() {
-                self.uses.note_write(slot.raw());
-            }
-            if let Some(clean) = &self.clean {
-                clean.forget(share_of(frame.block, self.shares.len()), frame.block);
-            }
-            index.insert(frame)?;
-        } else {
-            // A snapshot may see what lies below.
-            let is_kept = self.keeps_for_snapshots();
-            let is_durable = |frame: &FrameAt| {
-                if is_kept {
-                    return false;
-                }
-                let reach = &self.lane(frame.lane).reach;
-                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
-            };
-            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
-        }
-        self.common.prefetch_next_node(index);
-        Ok(())
     }
 }

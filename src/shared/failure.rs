@@ -73,25 +73,25 @@ impl Failure {
         has_come.then(|| noted.unwrap_or(Error::Failed))
     }
 
-    /// Makes the journal fail when the code it watches panics, in a policy, a device, or an
-    /// assertion.
+    /// A guard: dropped by a panic, in a policy, a device, or an assertion, it makes the journal
+    /// fail.
     #[inline]
-    pub(crate) const fn watch(&self) -> Watch<'_> {
-        Watch(self)
+    pub(crate) const fn guard(&self) -> PanicGuard<'_> {
+        PanicGuard(self)
     }
 }
 
 /// Ended when nothing has panicked; dropped only by a panic.
-pub(crate) struct Watch<'f>(&'f Failure);
+pub(crate) struct PanicGuard<'f>(&'f Failure);
 
-impl Watch<'_> {
+impl PanicGuard<'_> {
     #[inline(always)]
     pub(crate) const fn end(self) {
         core::mem::forget(self);
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         self.0.come_of_a_panic();
     }

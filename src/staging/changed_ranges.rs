@@ -4,7 +4,7 @@
 //! may cover more than what was written, never less.
 
 use journal_core::WORD_BYTES;
-use journal_core::policy::{Change, Span};
+use journal_core::policy::Span;
 
 /// The most ranges of a block.
 const SPANS_MAX: usize = 8;
@@ -38,14 +38,6 @@ impl Touched {
     /// An empty set: nothing differs so far.
     pub(crate) fn nothing() -> Self {
         Self::Spans(Spans::default())
-    }
-
-    /// The change to an image that differs in these ranges.
-    pub(crate) fn change<'a>(&'a self, image: &'a [u8]) -> Change<'a> {
-        match self {
-            Self::Whole => Change::Image(image),
-            Self::Spans(spans) => Change::Ranges { image, ranges: spans.as_slice() },
-        }
     }
 
     /// The ranges that differ in either of two sets.

@@ -11,7 +11,7 @@ mod retain;
 use core::convert::Infallible;
 
 use journal_core::parts::Operations;
-use journal_core::policy::{Change, Kind, Patch, Update};
+use journal_core::policy::{Kind, Update};
 use journal_core::{BlockNumber, Operation};
 use pmem_sys::copy_block;
 
@@ -418,23 +418,6 @@ impl Staged {
             call(staged.block, is_built, self.images.page(image as usize));
         }
     }
-
-    /// One of the operations, with its patches if it has nothing else.
-    #[inline]
-    fn operation_with<'s>(&'s self, at: usize, patches: &'s [Patch<'s>]) -> Operation<'s> {
-        let staged = &self.blocks[at];
-        let change = match staged.content {
-            Content::Nothing => return Operation::Discard(staged.block),
-            Content::Image(image) => self.touched[image as usize].change(self.image_at(image)),
-            Content::Patched(_) => Change::Patches(patches),
-        };
-        let mut update = Update::new(staged.block, change);
-        update.class = staged.hint.class;
-        update.kind = staged.hint.kind;
-        update.object_bytes = staged.hint.object_bytes;
-        update.old = self.olds.get(staged.block);
-        Operation::Update(update)
-    }
 }
 
 fn keep_in(olds: &mut Olds, block: BlockNumber, committed: &[u8]) {
@@ -464,7 +447,7 @@ impl Operations for Staged {
 
 #[cfg(test)]
 mod tests {
-    use journal_core::policy::{Class, Kind};
+    use journal_core::policy::{Change, Class, Kind};
     use proptest::prelude::*;
 
     use super::*;

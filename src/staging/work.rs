@@ -43,8 +43,9 @@ pub(crate) struct Work {
     pub(crate) reserved_log: u32,
     /// Whether the bytes that are reserved suffice only if data goes to the disk-side log.
     pub(crate) bypasses: bool,
-    /// Whether a share of its blocks was taken by an exchange, and so will be again.
-    pub(crate) waits: bool,
+    /// Whether its frames are taken in before it is stored. A share of its blocks was taken by an
+    /// exchange, and so will be again.
+    pub(crate) takes_in_first: bool,
     /// When the transaction waits no longer, if it may not wait for ever.
     pub(crate) until: Option<Instant>,
     /// Whether the transaction has touched a block that was gathered and not committed.
@@ -82,7 +83,7 @@ impl Work {
             reserved_log: 0,
             bypasses: false,
             logged: Vec::new(),
-            waits: false,
+            takes_in_first: false,
             until: None,
             on_gathered: false,
             is_lent_all: true,
@@ -157,9 +158,9 @@ impl Work {
 
     /// Notes how a share of its blocks was taken.
     #[inline]
-    pub(crate) fn note_how<T>(&mut self, share: &StoreLockGuard<'_, T>) {
+    pub(crate) fn note_if_by_exchange<T>(&mut self, share: &StoreLockGuard<'_, T>) {
         if !share.is_by_favour() {
-            self.waits = true;
+            self.takes_in_first = true;
         }
     }
 
@@ -170,7 +171,7 @@ impl Work {
         self.names.clear();
         self.overwritten = Stamp(0);
         self.reserved_bytes = 0;
-        (self.waits, self.on_gathered, self.bypasses) = (false, false, false);
+        (self.takes_in_first, self.on_gathered, self.bypasses) = (false, false, false);
         self.answers.clear();
     }
 }

@@ -75,7 +75,10 @@ impl Reach {
 
     /// Lets all threads read the records that the lane's holder stored, durable or not.
     pub(crate) fn publish_deferred(&self, next: Sequence) {
-        self.say_deferred(true);
+        // C6: mostly it is said already.
+        if !self.has_deferred.load(Ordering::Relaxed) {
+            self.say_deferred(true);
+        }
         self.let_read(next);
     }
 

@@ -115,6 +115,11 @@ fn what_was_not_synced_is_gone_and_what_was_is_found() {
     }
 }
 
+/// How many running transactions committed by the timer, by their objects, and for room.
+fn reasons(stats: &Stats) -> (u64, u64, u64) {
+    (stats.gathered.by_timer, stats.gathered.by_objects, stats.gathered.by_room)
+}
+
 #[test]
 fn it_commits_when_the_buffer_is_full_or_the_lane_or_there_are_objects_enough() {
     let files = Files::new("full");
@@ -122,6 +127,7 @@ fn it_commits_when_the_buffer_is_full_or_the_lane_or_there_are_objects_enough() 
     (0..20).for_each(|number| gather(&by_buffer, number, 1));
     let stats = by_buffer.stats().expect("counts");
     assert_eq!((counted(&stats), stats.gathered.waiting), ((2, 2, 16), 4));
+    assert_eq!(reasons(&stats), (0, 0, 2), "by timer, by objects, for room");
     let by_lane = Options::new().lanes(1).lane_bytes(64 << 10).shield_blocks(0);
     let by_lane = journal(&files, &by_lane);
     (0..40).for_each(|number| gather(&by_lane, number, 1));
@@ -150,7 +156,10 @@ fn it_commits_when_the_buffer_is_full_or_the_lane_or_there_are_objects_enough() 
     one.expect("gathers");
     let stats = by_objects.stats().expect("counts");
     assert_eq!((stats.gathered.commits, stats.gathered.waiting), (1, 1));
-    assert_eq!(stats.total().frames, 3);
+    assert_eq!((stats.total().frames, reasons(&stats)), (3, (0, 1, 0)));
+    by_objects.sync().expect("commits");
+    let stats = by_objects.stats().expect("counts");
+    assert_eq!((stats.gathered.commits, reasons(&stats)), (2, (0, 1, 0)), "it was asked for");
 }
 
 #[test]
@@ -166,6 +175,7 @@ fn it_commits_when_the_hosts_clock_says_so() {
     journal.tick(at(1005)).expect("commits");
     let stats = journal.stats().expect("counts");
     assert_eq!((stats.gathered.commits, counted(&stats)), (1, (1, 1, 2)));
+    assert_eq!(reasons(&stats), (1, 0, 0));
     gather(&journal, 1, 3);
     journal.tick(at(1009)).expect("waits");
     assert_eq!(journal.stats().expect("counts").gathered.waiting, 1);

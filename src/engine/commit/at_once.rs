@@ -88,10 +88,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         // 3. The policy is asked, with old images if it sees them.
         // The policy and the device may panic.
-        let watch = self.failure.watch();
+        let guard = self.failure.guard();
         if let Some(loans) = self.loans_to(operations, sees) {
             if let Some(prepared) = self.prepare_on_loans(work, &loans) {
-                watch.end();
+                guard.end();
                 return self.reserve_and_commit(work, &loans, prepared, durability);
             }
         }
@@ -101,7 +101,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Sees::CachedOlds => self.keep_cached_olds(seat, operations),
         };
         if let Err(error) = kept {
-            watch.end();
+            guard.end();
             self.abort(&mut seat.work, operations);
             return Err(error);
         }
@@ -111,7 +111,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more
         //    is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
-        watch.end();
+        guard.end();
         self.reserve_and_commit(work, operations, prepared, durability)
     }
 

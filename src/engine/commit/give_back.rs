@@ -78,29 +78,4 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
         }
     }
-
-    #[inline]
-    pub(crate) fn unlock_blocks(&self, work: &Work) {
-        for stripe in &work.held {
-            self.blocks.unlock(*stripe);
-        }
-        if !work.held_beside.is_empty() {
-            self.unlock_beside(&work.held_beside);
-        }
-        let asleep = self.waiting.asleep();
-        if !asleep.is_nobody() {
-            let beside = work.held_beside.iter().map(|block| self.blocks.stripe(*block));
-            self.wake_waiters(asleep, work.held.iter().copied().chain(beside));
-        }
-    }
-
-    /// Gives back blocks that are locked beside the table.
-    #[cold]
-    fn unlock_beside(&self, held: &[BlockNumber]) {
-        for block in held {
-            if let Ok(mut share) = self.lock_share(*block) {
-                self.blocks.unlock_beside(&mut share.claims, *block);
-            }
-        }
-    }
 }

@@ -98,7 +98,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let lane = self.gathering.lock().running.lane;
             self.see_to_slots(lane)?;
             // The policy may panic.
-            let step = self.watched(|| self.spill_some(lane, first))?;
+            let step = self.fail_on_panic(|| self.spill_some(lane, first))?;
             has_moved |= step.moved > 0;
             from = step.next;
         }

@@ -28,7 +28,7 @@ fn a_slot_that_was_given_back_is_not_read_for_the_block_that_was_active_there() 
     for block in active {
         journal.transact_gathered(|tx| tx.write(block, &[1; BLOCK])).expect("gathers");
     }
-    assert!(shared.seal());
+    assert!(shared.seal(Reason::Other));
     let sealed = shared.gathering.lock().committing.clone().expect("was sealed");
     assert_eq!(sealed.active.len(), active.len());
     let mut turn = shared.turn().expect("no thread panicked");

@@ -66,7 +66,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             })?;
             Ok((stored, appending))
         };
-        self.watched(|| write().inspect_err(|error| self.fail_of(*error)))
+        self.fail_on_panic(|| write().inspect_err(|error| self.fail_of(*error)))
     }
 }
 

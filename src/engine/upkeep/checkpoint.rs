@@ -87,7 +87,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut cell = self.upkeep.lock_behind().map_err(|_| self.poisoned())?;
-        self.watched(|| call(&mut cell))
+        self.fail_on_panic(|| call(&mut cell))
     }
 
     /// Like [`with_upkeep`](Self::with_upkeep), for a transaction that needs room: between two
@@ -97,7 +97,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut cell = self.upkeep.lock_first().map_err(|_| self.poisoned())?;
-        self.watched(|| call(&mut cell))
+        self.fail_on_panic(|| call(&mut cell))
     }
 
     /// Ends all snapshots, before anything that they may see is removed or overwritten.
@@ -749,7 +749,7 @@ impl Checkpointer {
             }
         };
         // Other threads rely on this one: where it panics, everything else fails.
-        let run = move || its.watched(|| work(&its));
+        let run = move || its.fail_on_panic(|| work(&its));
         let thread = thread::Builder::new().name("nvmj-home".into()).spawn(run);
         let thread = thread.map_err(|error| Error::NoThread { os: error.raw_os_error() })?;
         shared.bell.belongs_to(thread.thread());

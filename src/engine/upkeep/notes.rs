@@ -19,7 +19,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[cold]
     fn begin_notes(&self) -> Result<(), Error> {
         self.check_not_failed()?;
-        self.watched(|| {
+        self.fail_on_panic(|| {
             let mut home = self.home.lock_first().map_err(|_| self.poisoned())?;
             match home.begin_notes(&self.common, &mut LanesOf(self)) {
                 Ok(()) => {

@@ -39,7 +39,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         blocks: core::ops::Range<u64>,
         becoming: Becoming,
     ) -> Result<Vec<u64>, Error> {
-        self.watched(|| {
+        self.fail_on_panic(|| {
             // 1. No batch is on its way home.
             let home = self.lock_home()?;
             // 2. The blocks whose content nobody has.

@@ -1,7 +1,7 @@
 //! A transaction's operations when it commits, with their patches put together.
 
 use journal_core::parts::Operations;
-use journal_core::policy::Patch;
+use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
 
 use super::{Content, Staged};
@@ -38,12 +38,12 @@ impl Staged {
             patches.map(|(at, bytes)| Patch { at: at as u32, bytes })
         };
         // No more is cleared than there are (C2).
-        let (mut one, mut some, mut few, many);
+        let (one, mut some, mut few, many);
         let patches = match count as usize {
             0 => &[],
             1 => {
-                one = [NO_PATCH];
-                fill(&mut one, each())
+                one = each().next();
+                one.as_slice()
             }
             2..=SOME_PATCHES => {
                 some = [NO_PATCH; SOME_PATCHES];
@@ -70,6 +70,37 @@ impl Staged {
             Content::Nothing | Content::Image(_) => &[],
         };
         self.operation_with(at, patches)
+    }
+
+    /// One of the operations, with its patches if it has nothing else.
+    #[inline]
+    pub(super) fn operation_with<'s>(
+        &'s self,
+        at: usize,
+        patches: &'s [Patch<'s>],
+    ) -> Operation<'s> {
+        let staged = &self.blocks[at];
+        let change = match staged.content {
+            Content::Nothing => return Operation::Discard(staged.block),
+            Content::Image(image) => self.touched[image as usize].change(self.image_at(image)),
+            Content::Patched(_) => Change::Patches(patches),
+        };
+        let mut update = Update::new(staged.block, change);
+        update.class = staged.hint.class;
+        update.kind = staged.hint.kind;
+        update.object_bytes = staged.hint.object_bytes;
+        update.old = self.olds.get(staged.block);
+        Operation::Update(update)
+    }
+}
+
+impl Touched {
+    /// The change to an image that differs in these ranges.
+    pub(super) fn change<'a>(&'a self, image: &'a [u8]) -> Change<'a> {
+        match self {
+            Self::Whole => Change::Image(image),
+            Self::Spans(spans) => Change::Ranges { image, ranges: spans.as_slice() },
+        }
     }
 }
 

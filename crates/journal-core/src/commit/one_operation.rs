@@ -9,7 +9,7 @@
 use crate::commit::operation::Operation;
 use crate::common::Common;
 use crate::format::front::{Extent, extent};
-use crate::format::record::{FRAME_BYTES, Form, HEADER_BYTES, NAME_BYTES, Name};
+use crate::format::record::{FRAME_BYTES, Form, Name, names_end};
 use crate::index::frame::FrameAt;
 use crate::index::{Index, IndexMemory, Lead};
 use crate::order::ordered::Hook;
@@ -204,10 +204,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         lane: &Lane<P, H>,
         open: &OpenRecord,
     ) -> FrameAt {
-        let names_end = HEADER_BYTES.saturating_add(sole.names().saturating_mul(NAME_BYTES));
         let behind = match sole.frame.form {
             Form::Image => self.sole_extent(sole, sole.names()).front,
-            _ => names_end.saturating_add(FRAME_BYTES),
+            _ => names_end(sole.names()).saturating_add(FRAME_BYTES),
         };
         lane.frame_at(open, sole.frame, open.position().saturating_add(behind as u64))
     }
@@ -225,8 +224,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let Sole { frame, prefix, lent, named } = *sole;
         let extent = self.sole_extent(sole, sole.names());
         lane.check_fits(open, &extent);
-        let names_end = HEADER_BYTES.saturating_add(sole.names().saturating_mul(NAME_BYTES));
-        let mut end = frame.put(front, names_end);
+        let mut end = frame.put(front, names_end(sole.names()));
         let mut check = open.check;
         let mut payload = open.position().saturating_add(end as u64);
         let mut behind = lent;

@@ -10,7 +10,7 @@ use crate::commit::operation::{Operation, Operations};
 use crate::commit::prepared::{Prepared, Versions};
 use crate::common::Common;
 use crate::format::front::extent;
-use crate::format::record::{Form, HEADER_BYTES, NAME_BYTES};
+use crate::format::record::{Form, names_end};
 use crate::index::frame::FrameAt;
 use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
@@ -133,8 +133,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let extent = self.sole_extent(&sole, sole.names());
         lane.check_fits(open, &extent);
         let name_count = sole.names();
-        let names_end = HEADER_BYTES.saturating_add(name_count.saturating_mul(NAME_BYTES));
-        let end = frame.put(front, names_end);
+        let end = frame.put(front, names_end(name_count));
         let payload = open.position().saturating_add(end as u64);
         let lent = LentPayload::Pieces(pieces);
         let (names, note) = (named, None);

@@ -58,7 +58,7 @@ pub trait Versions {
 
     /// Whether [`take_in`](Self::take_in) may wait for stores that stream. If so, it is called
     /// before anything streams.
-    fn waits_to_take_in(&self) -> bool {
+    fn takes_in_first(&self) -> bool {
         false
     }
 

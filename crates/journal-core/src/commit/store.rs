@@ -489,8 +489,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         front: &mut [u8],
         versions: &mut impl Versions,
     ) {
-        let (geometry, is_early) = (&self.geometry, versions.waits_to_take_in());
-        let store = PartStore { geometry, front, is_early };
+        let (geometry, takes_in_first) = (&self.geometry, versions.takes_in_first());
+        let store = PartStore { geometry, front, takes_in_first };
         lane.store_part(
             open,
             part,

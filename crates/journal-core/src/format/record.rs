@@ -329,7 +329,7 @@ impl RecordHeader {
 
     /// Bytes of the header and its names: what the small check covers.
     pub(crate) fn evidence_bytes(&self) -> usize {
-        self.names_bytes().saturating_add(HEADER_BYTES)
+        names_end(self.names.into())
     }
 
     /// Bytes of header, names and descriptors.
@@ -338,6 +338,12 @@ impl RecordHeader {
             .saturating_mul(FRAME_BYTES)
             .saturating_add(self.evidence_bytes())
     }
+}
+
+/// Bytes of a header and that many names. The descriptors begin there.
+#[inline(always)]
+pub(crate) const fn names_end(names: usize) -> usize {
+    HEADER_BYTES.saturating_add(names.saturating_mul(NAME_BYTES))
 }
 
 const _: () = assert!(COUNTER_END.is_power_of_two());

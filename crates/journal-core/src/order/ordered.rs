@@ -355,6 +355,11 @@ impl<P: PmemRead, H> PmemRead for Ordered<P, H> {
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
         self.pmem.read_into(at, into)
     }
+
+    #[inline]
+    fn prefetch(&self, at: Offset, len: usize) {
+        self.pmem.prefetch(at, len);
+    }
 }
 
 impl<P: Pmem, H> Ordered<P, H> {

@@ -26,7 +26,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
     ) -> Option<R> {
         let is_there = lane.raw() < self.common.geometry.lanes;
         is_there.then(|| {
-            self.watched(|journal| call(&mut journal.lanes.in_lane(lane), &journal.common))
+            self.fail_on_panic(|journal| call(&mut journal.lanes.in_lane(lane), &journal.common))
         })
     }
 

@@ -85,9 +85,9 @@ pub struct Journal<'m, L, M: Machine> {
 
 /// A journal in the middle of something. Forgotten when that is done: dropped by a panic only,
 /// it makes the journal fail.
-struct Watched<'w, 'm, L, M: Machine>(&'w mut Journal<'m, L, M>);
+struct PanicGuard<'w, 'm, L, M: Machine>(&'w mut Journal<'m, L, M>);
 
-impl<L, M: Machine> Drop for Watched<'_, '_, L, M> {
+impl<L, M: Machine> Drop for PanicGuard<'_, '_, L, M> {
     fn drop(&mut self) {
         self.0.failed = true;
     }
@@ -126,10 +126,10 @@ macro_rules! versions {
 impl<'m, L, M: Machine> Journal<'m, L, M> {
     /// Does what has no end but its own: where it panics, the journal refuses to go on.
     #[inline(always)]
-    pub(crate) fn watched<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
-        let watched = Watched(self);
-        let done = work(&mut *watched.0);
-        core::mem::forget(watched);
+    pub(crate) fn fail_on_panic<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
+        let guard = PanicGuard(self);
+        let done = work(&mut *guard.0);
+        core::mem::forget(guard);
         done
     }
 }
@@ -307,7 +307,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         let overwritten = if self.keeps(Rule::StampAbove) { overwritten } else { Stamp(0) };
         let highest = self.lane(lane).last_stamp.max(overwritten);
         let mut open = self.lane(lane).begin(Stamp(highest.raw().saturating_add(1)), pace);
-        self.watched(|journal| {
+        self.fail_on_panic(|journal| {
             store(journal, &mut open);
             journal.finish(lane, open)
         })
@@ -392,7 +392,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         names: &Names,
         prepared: &Prepared,
     ) -> Result<(), CommitError> {
-        let written = self.watched(|journal| {
+        let written = self.fail_on_panic(|journal| {
             let (mut versions, mut scratch) = (versions!(journal, lane), scratch!(journal));
             let content = Content { operations, names, prepared, ends: Ends::Record };
             let (common, lanes) = (&journal.common, &mut journal.lanes);
@@ -444,7 +444,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         if self.common.geometry.lanes == 1 || !self.keeps(Rule::DeferredFirst) {
             return Ok(());
         }
-        self.watched(|journal| journal.flush_other_lanes(lane))
+        self.fail_on_panic(|journal| journal.flush_other_lanes(lane))
     }
 
     fn flush_other_lanes(&mut self, lane: LaneNumber) -> Result<(), CommitError> {
@@ -468,7 +468,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         self.check_not_failed()?;
         let make_durable =
             |journal: &mut Self| journal.home.make_durable(&journal.common, &mut journal.lanes);
-        let result = self.watched(make_durable);
+        let result = self.fail_on_panic(make_durable);
         self.fail_unless(result)
     }
 
@@ -595,7 +595,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
         ) -> Result<R, JournalError>,
     ) -> Result<R, JournalError> {
         self.check_not_failed()?;
-        let result = self.watched(|journal| {
+        let result = self.fail_on_panic(|journal| {
             let mut scratch = HomeScratch {
                 batch: journal.batch,
                 front: journal.front,

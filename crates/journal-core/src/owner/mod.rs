@@ -3,7 +3,6 @@
 pub(crate) mod audit;
 #[cfg(feature = "alloc")]
 pub(crate) mod buffers;
-pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod journal;
 pub(crate) mod lanes;
@@ -11,4 +10,5 @@ pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod move_to_log;
 pub(crate) mod open;
+pub(crate) mod reclaim;
 pub(crate) mod stream;

@@ -52,7 +52,7 @@ impl<L: Policy, M: Machine> Journal<'_, L, M> {
             if picked.count == 0 {
                 return Ok(0);
             }
-            let moved = self.watched(|journal| {
+            let moved = self.fail_on_panic(|journal| {
                 // While images lie there nothing else does.
                 let images = core::mem::take(&mut journal.blocks);
                 let read = journal.read_to_move(&mut picked, images);

@@ -132,7 +132,7 @@ impl<L: Policy, M: Machine> Streamed<'_, '_, L, M> {
             last: true,
         };
         let (geometry, kernels) = (&journal.common.geometry, &journal.common.kernels);
-        let store = PartStore { geometry, front: journal.front, is_early: false };
+        let store = PartStore { geometry, front: journal.front, takes_in_first: false };
         lane.store_part(&mut open, &part, kernels, store, |_| {});
         journal.index_parts(self.lane, &open).map_err(CommitError::Medium)?;
         let InLane { lane, states } = journal.lanes.in_lane(self.lane);

@@ -275,6 +275,8 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.next_sequence = Sequence(sequence.raw().saturating_add(1));
         if open.pace == Pace::Deferred {
             self.deferred_from.get_or_insert(open.start);
+            // C9: the next record is stored there by plain stores.
+            self.ring.prefetch_to_store(self.tail, NEXT_RECORD_BYTES);
             return None;
         }
         let in_flight = open.in_flight?;
@@ -450,6 +452,10 @@ pub struct Names {
 }
 
 const _: () = assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit");
+
+/// How much of the ring a deferred record brings into the caches for the next one. Few deferred
+/// records are longer.
+const NEXT_RECORD_BYTES: usize = 256;
 
 impl Names {
     /// No record.

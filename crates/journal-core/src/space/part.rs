@@ -5,7 +5,7 @@ use crate::format::front::{Extent, extent};
 use crate::format::geometry::Geometry;
 use crate::format::record::{
     CHECK_BYTES, FRAME_BYTES, FRAMES_PER_PART, Form, FrameHeader, HEADER_BYTES, HeaderFields,
-    NAME_BYTES, Name, Note, RecordHeader, RecordKind, evidence_check,
+    NAME_BYTES, Name, Note, RecordHeader, RecordKind, evidence_check, names_end,
 };
 use crate::format::slot_entry::{NAMED_SLOT_BYTES, NamedSlot};
 use crate::index::frame::FrameAt;
@@ -208,7 +208,7 @@ impl<F> Part<'_, F> {
     /// Bytes of its front before the descriptors.
     #[inline]
     pub(crate) fn names_end(&self) -> usize {
-        HEADER_BYTES.saturating_add(self.names.count().saturating_mul(NAME_BYTES))
+        names_end(self.names.count())
     }
 
     /// Bytes of its front before the payloads.
@@ -235,7 +235,7 @@ pub(crate) struct PartStore<'a> {
     /// Memory in which its front is made.
     pub(crate) front: &'a mut [u8],
     /// Whether its frames are taken in before it is stored.
-    pub(crate) is_early: bool,
+    pub(crate) takes_in_first: bool,
 }
 
 impl<P: Pmem, H: Hook> Lane<P, H> {
@@ -279,13 +279,13 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         store: PartStore<'_>,
         mut take_in: impl FnMut(FrameAt),
     ) {
-        let PartStore { geometry, front, is_early } = store;
+        let PartStore { geometry, front, takes_in_first } = store;
         let extent = &self.size_part(open, part, geometry);
         let Part { frame_count, ref frames, image_count, names, last, .. } = *part;
         let (encoded, lent) = (part.encoded.whole(), part.encoded.lent());
         let (end, first) = (part.lists_bytes(), part.first_payloads(open.next, extent));
         let has_images = image_count > 0;
-        if is_early {
+        if takes_in_first {
             self.each_frame(open, part, first, &mut take_in);
         }
         let (mut next, mut check, mut at) = (first, open.check, part.names_end());
@@ -295,14 +295,14 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
             }
             at = frame.put(front, at);
             let frame = self.next_frame(open, encoded, frame, &mut next);
-            if has_images && !is_early {
+            if has_images && !takes_in_first {
                 take_in(frame);
             }
         }
         let (name_count, note, names) = (names.count(), names.note(), names.each());
         let lists = Lists { frame_count, name_count, names, note, last, end, lent };
         self.store_front(open, extent, lists, check, kernels, front);
-        if !has_images && !is_early {
+        if !has_images && !takes_in_first {
             self.each_frame(open, part, first, &mut take_in);
         }
     }

@@ -192,6 +192,13 @@ impl<P: Pmem, H: Hook> Ring<P, H> {
         in_flight.and(self.region.write_piece(site, second.0, wrapped, whole_bytes))
     }
 
+    /// Begins to bring a range into the caches that is soon to be [stored](Self::store).
+    #[inline]
+    pub(crate) fn prefetch_to_store(&self, position: u64, bytes: usize) {
+        let (at, bytes) = self.range(position, bytes).first;
+        self.region.prefetch(at, bytes);
+    }
+
     /// Whether `bytes` of a record of `whole_bytes` are better stitched than copied together: where
     /// they would be streamed anyway, and do not wrap.
     #[inline]

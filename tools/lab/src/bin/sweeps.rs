@@ -1,4 +1,4 @@
-//! Writes `SWEEPS.md` and its plots: `cargo run --release -p lab --bin sweeps -- docs`.
+//! Writes `SWEEPS.md` and its plots: `cargo run --release -p lab --bin sweeps -- docs --traces DIR`.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,12 @@ use clap::Parser;
 struct Arguments {
     /// Where `SWEEPS.md` goes, with the folder `plots`.
     folder: PathBuf,
+    /// Where the traces are.
+    #[arg(long)]
+    traces: PathBuf,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    lab::sweeps::write(&Arguments::parse().folder)
+    let Arguments { folder, traces } = Arguments::parse();
+    lab::sweeps::write(&folder, &traces)
 }

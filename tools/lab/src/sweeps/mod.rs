@@ -3,6 +3,7 @@
 //!
 //! Bytes and lines are counted on simulated memory; times are medians on plain memory.
 
+pub mod gathered;
 mod parts;
 pub mod rewrites;
 pub mod running;
@@ -15,13 +16,17 @@ use crate::plot::Plot;
 
 pub use parts::{BLOCK, BLOCKS, Kept, Numbers, Sweep};
 
-/// Measures all of it, and writes the page and its plots into `folder`.
-pub fn write(folder: &Path) -> Result<(), Box<dyn Error>> {
+/// Measures all of it, with the traces of a folder, and writes the page and its plots into
+/// `folder`.
+///
+/// # Errors
+/// What is wrong with a folder, or with a trace.
+pub fn write(folder: &Path, traces: &Path) -> Result<(), Box<dyn Error>> {
     let plots = folder.join("plots");
     std::fs::create_dir_all(&plots)?;
     let mut page = String::from(
-        "# Sweeps\n\nWritten by `cargo run --release -p lab --bin sweeps -- docs`. Times are of \
-         the machine that it ran on;\nbytes and lines are the same on all.\n",
+        "# Sweeps\n\nWritten by `cargo run --release -p lab --bin sweeps -- docs --traces \
+         DIR`. Times are of the\nmachine that it ran on; bytes and lines are the same on all.\n",
     );
     let rewrites = rewrites::measure()?;
     page.push_str(&rewrites.page);
@@ -33,6 +38,7 @@ pub fn write(folder: &Path) -> Result<(), Box<dyn Error>> {
     for (name, plot) in running.plots {
         save(&plots.join(name), &plot, &mut page)?;
     }
+    page.push_str(&gathered::measure(traces)?);
     std::fs::write(folder.join("SWEEPS.md"), &page)?;
     println!("{page}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Checkpoints of the one owner, and what else gives space back.
+//! How the one owner gives space back without writing home: folds, garbage collection, re-logging.
 
 use crate::home::error::JournalError;
 use crate::home::report::FoldReport;

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 
 impl<L, M: Machine> Shared<L, M> {
     /// Has `tell` called when a record is durable, or cannot become so any more.
-    pub(crate) fn watch(
+    pub(crate) fn tell_when_durable(
         &self,
         committed: &Committed,
         tell: Box<dyn FnOnce(bool) + Send>,
