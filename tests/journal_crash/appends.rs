@@ -114,22 +114,21 @@ fn around(
 }
 
 /// A checkpoint waits for an append, and another one begins meanwhile. The checkpoint lets heads
-/// pass the discards of both while the second one is on its way.
+/// pass the discards of both before the second one is written.
 fn passed_beside_a_later_append(stage: &Stage) -> Result<(), Error> {
     stage.transact(1, &[(2, Write), (3, Write)], Durable)?;
     checkpoint(stage).expect("writes home");
     stage.transact(2, &[(2, Discard), (3, Discard)], Durable)?;
-    let (there, begun) = (stage.clone(), AtomicU32::new(0));
+    let (there, written, synced) = (stage.clone(), AtomicU32::new(0), AtomicU32::new(0));
     let is_over = Arc::new(AtomicBool::new(false));
     stage.probe.watch(move |site| {
         Stage::mark_calls(&there.world, site);
-        if site.name != "append.sync" {
-            return;
-        }
-        if begun.fetch_add(1, Ordering::AcqRel) > 0 {
+        if site.name == "append.write" && written.fetch_add(1, Ordering::AcqRel) > 0 {
             while !is_over.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
+        }
+        if site.name != "append.sync" || synced.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }
         let is_over = Arc::clone(&is_over);
@@ -140,7 +139,7 @@ fn passed_beside_a_later_append(stage: &Stage) -> Result<(), Error> {
         });
         assert!(!there.have_helped(), "a whole checkpoint waits for an append");
         there.help_transact(5, &[(2, Append)], Durable);
-        while begun.load(Ordering::Acquire) < 2 {
+        while written.load(Ordering::Acquire) < 2 {
             std::thread::yield_now();
         }
     });
