@@ -135,7 +135,7 @@ pub enum Error {
     /// The transaction would have to wait, for a block or for room, and may wait
     /// [no longer](crate::Journal::begin_within). It is as before the call.
     OutOfTime,
-    /// What a snapshot sees was needed no longer than until room had to be made. Make a new one.
+    /// A snapshot is kept until blocks have to go home, or a checkpoint is made. Make a new one.
     SnapshotTooOld,
     /// Settings that are not possible.
     Options(OptionsError),

@@ -441,8 +441,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         Ok(())
     }
 
-    /// Makes a snapshot: what is committed by now can be read while writers go on, until room has
-    /// to be made. A checkpoint that is under way ends first.
+    /// Makes a snapshot: what is committed by now can be read while writers go on, until blocks have
+    /// to go home for their room, or a checkpoint is made. A checkpoint that is under way ends first.
     ///
     /// # Errors
     /// `Failed`, and those of [`sync`](Self::sync) for what is gathered.
@@ -688,7 +688,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let Done { checkpoints, checkpointed, folded, moved, copied, checkpointing, stops } =
             shared.done();
         stats.copied = copied;
-        (stats.moved, stats.snapshots_ended) = (moved, shared.snapshots.ended());
+        stats.moved = moved;
+        (stats.snapshots, stats.snapshots_ended) = shared.snapshots.counts();
         (stats.checkpoints, stats.checkpointed, stats.folded) = (checkpoints, checkpointed, folded);
         stats.checkpointing = checkpointing;
         stats.stops_for_bytes = stops.for_bytes;

@@ -142,7 +142,9 @@ pub struct Stats {
     pub moved: u64,
     /// Blocks that were copied in persistent memory, instead of home: re-logged.
     pub copied: u64,
-    /// Snapshots that were ended because room had to be made.
+    /// Snapshots that are kept now. As long as there are any, all that is logged stays in the index.
+    pub snapshots: usize,
+    /// Snapshots that were ended because blocks had to go home, or by a checkpoint.
     pub snapshots_ended: u64,
     /// How often a transaction stopped because a lane was short of bytes.
     pub stops_for_bytes: u64,

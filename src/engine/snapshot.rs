@@ -111,10 +111,11 @@ fn newest_up_to(share: &Share, block: BlockNumber, stamp: Stamp) -> Option<NodeI
 /// may read it at once.
 ///
 /// **Costs**: no memory of its own, and writers never wait for it. But nothing that it may see
-/// goes home or is forgotten meanwhile, so the journal fills. When room has to be made, all
-/// snapshots end: reads then answer [`Error::SnapshotTooOld`]. So does a checkpoint that is asked
-/// for or due. How long a snapshot lives at least thus depends on how full the journal is, on its
-/// [thresholds](crate::Options::thresholds), and on how much is written.
+/// goes home or is forgotten meanwhile, so the journal fills. All snapshots end when blocks have to
+/// go home for their room, and by a checkpoint that is asked for or due. Reads then answer
+/// [`Error::SnapshotTooOld`]. How long a snapshot lives at least thus depends on how full the
+/// journal is, on the second of its [thresholds](crate::Options::thresholds), and on how much is
+/// written.
 ///
 /// ```no_run
 /// # fn example(journal: &nvm_journal::Journal) -> Result<(), nvm_journal::Error> {

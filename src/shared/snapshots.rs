@@ -92,9 +92,10 @@ impl Snapshots {
         }
     }
 
-    /// How many an upkeep has ended so far.
-    pub(crate) fn ended(&self) -> u64 {
-        self.lock().ended
+    /// How many are kept now, and how many an upkeep has ended so far.
+    pub(crate) fn counts(&self) -> (usize, u64) {
+        let begun = self.lock();
+        (self.kept.load(Ordering::Relaxed), begun.ended)
     }
 
     fn lock(&self) -> crate::threads::sync::MutexGuard<'_, Begun> {

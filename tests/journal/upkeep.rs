@@ -75,6 +75,43 @@ fn older_versions_are_dropped_at_the_first_threshold_and_nothing_goes_home() {
     assert_eq!(journal.stats().expect("counts").stops_for_slots, 0, "no commit had to");
 }
 
+/// What the first threshold frees would end the snapshot. What the second one frees has to go home.
+#[test]
+fn a_snapshot_stays_until_blocks_have_to_go_home() {
+    for in_commits in [false, true] {
+        let files = Files::new(&format!("upkeep-snapshot-{in_commits}"));
+        let options = Options::new().policy(AnyPolicy::from(ByteDelta::new()));
+        let options = options.thresholds(Thresholds::new(128, 224)).upkeep_in_commits(in_commits);
+        let options = options.lanes(1).lane_bytes(64 << 10).lane_slots(SLOTS);
+        let journal = Journal::format(memory(2 << 20), files.disk(), &options).expect("formats");
+        (0..20).for_each(|number| write(&journal, number, 1));
+        let snapshot = journal.snapshot().expect("is made");
+        let mut least = SLOTS;
+        for round in 2..u8::MAX {
+            let stats = journal.stats().expect("counts");
+            let free = stats.lanes[0].free_slots;
+            least = least.min(free);
+            assert_eq!((stats.snapshots, stats.snapshots_ended), (1, 0));
+            let mut found = [0; BLOCK];
+            snapshot.read(block(3), &mut found).expect("is kept");
+            assert_eq!(found, [1; BLOCK]);
+            write(&journal, u64::from(round % 20), round);
+            if !in_commits {
+                journal.tick(Duration::from_millis(1)).expect("ticks");
+            }
+            if snapshot.is_too_old() {
+                break;
+            }
+        }
+        // An eighth of the slots is what the second threshold leaves; the first leaves a half.
+        assert!((SLOTS / 8 - 1..=SLOTS / 8 + 2).contains(&least), "{in_commits}: {least}");
+        let stats = journal.stats().expect("counts");
+        assert_eq!((stats.snapshots, stats.snapshots_ended), (0, 1));
+        let freed = stats.lanes[0].free_slots;
+        assert!(freed > least, "{in_commits}: {freed} slots are free, {stats}");
+    }
+}
+
 #[test]
 fn blocks_go_home_at_the_second_threshold() {
     let files = Files::new("upkeep-home");

@@ -275,7 +275,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Makes room ahead of need, behind every transaction that needs some.
     fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        let needs_home =
+            |stage| !is_there(stage) || self.slots_are_short(stage) || self.log_is_short(stage);
+        if self.spares_snapshots(|| needs_home(Stage::WriteHome)) {
+            return Ok(());
+        }
         self.with_upkeep(|cell| self.make_room_in(cell, is_there))
+    }
+
+    /// Whether room that comes free without the device is left for later: snapshots would end for
+    /// it. Where blocks need to go home, it is not.
+    pub(super) fn spares_snapshots(&self, needs_home: impl FnOnce() -> bool) -> bool {
+        let spares = self.snapshots.are_kept() && !needs_home();
+        if spares {
+            self.levels.note_left(self.least_room());
+        }
+        spares
     }
 
     /// Makes room. A block that needs a shield, where there is none, is an error only if too little

@@ -399,6 +399,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     fn make_room_by_a_step(&self, is_short: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        if self.spares_snapshots(|| is_short(Stage::WriteHome)) {
+            return Ok(());
+        }
         if self.relogs {
             let is_there = || !is_short(Stage::Reclaim);
             self.with_upkeep_first(|cell| self.make_room_in_memory(cell, is_there))?;

@@ -131,7 +131,9 @@ const TEXTS: [Text; 9] = [
              checkpoints write is {checkpointed} % at most, so saving that gains little.",
             "- NJS 8a, re-write: both write the same {iozone_gb} GB to the same disk, which takes \
              most of the time. Where the threads stand still for checkpoints, ours is \
-             {again_still}; in the background it is {again_beside}.",
+             {again_still}; in the background it is {again_beside}. The paper's gain would be \
+             {again_needs} MB/s, and the drive writes {drive_mb} MB/s in order. So it takes a \
+             faster drive, or an end that waits for less than all of the file.",
             "- The block journal writes no logged data home by age. That of Linux does, after \
              {old_seconds} s. When it was tried, random gained a little alone, and fileserver \
              lost. So the gain at random is by when the homes are written, and no more certain \
@@ -220,8 +222,9 @@ const TEXTS: [Text; 9] = [
             "- *pages*: one thread overwrites pages of a file of {pages_mb} MB at random. A tenth \
              of each page differs, in one run of bytes. An fsync comes after {pages_every} pages.",
             "`adaptive` is to be at most {behind_max} % behind the fastest. The second table says \
-             what both take. Where all policies made room from one half on, `adaptive` was \
-             farther behind in some rows.",
+             what both take. Where all policies made room from one half on, by an earlier build, \
+             `adaptive` was farther behind with FRAM: 6.5 % at *pages*, and with a log 7.0 % at \
+             *mail* and 5.1 % at *pages*.",
         ],
     ),
     (
@@ -232,7 +235,6 @@ const TEXTS: [Text; 9] = [
              lies alone moves some gates in and out of their bands.",
             "- Numbers in the text are computed from the rows, or are the constants of the runs. \
              Most figures are of one seed.",
-            "- The rows are of one build, except for FGM 13 and 14, which are of the next one.",
             "- FGM 12a gains several times what the paper does, and is in its band, which has no \
              upper end. So do HasFS 9 and 10 beside data mode.",
             "- The generators were fitted to the form of the traces, and to no figure of a \
@@ -302,6 +304,8 @@ const GB: f64 = (1 << 30) as f64;
 const MB: f64 = (1 << 20) as f64;
 /// Fsyncs of a round of varmail.
 const VARMAIL_FSYNCS: f64 = 2.0;
+/// What a write of IOzone takes.
+const IOZONE_WRITE_BYTES: f64 = 65_536.0;
 /// When the paper of F2FS appeared.
 const F2FS_YEAR: u64 = 2015;
 
@@ -376,6 +380,8 @@ impl<'a> Facts<'a> {
         self.put("writefsync_seconds", seconds(fgm::WRITEFSYNC_NS));
         let file = (fgm::WRITEFSYNC_BLOCKS * BLOCK as u64) as f64;
         self.put_number("writefsync_gb", 0, Some(file / GB));
+        let bytes_a_second = hdd.track_bytes as f64 * 1e9 / hdd.revolution_ns as f64;
+        self.put_number("drive_mb", 0, Some(bytes_a_second / 1e6));
         self.put_number("hdd_cache_mb", 0, Some(hdd.cache_bytes as f64 / MB));
         self.put_number("cache_percent", 0, Some(100.0 * hdd.cache_bytes as f64 / file));
         self.put("fgm_shield", media::shield_blocks(fgm::NVM_BYTES));
@@ -485,6 +491,12 @@ impl<'a> Facts<'a> {
         }
         self.put_cell("again_still", "NJS 8a|IOzone, re-write; stands still");
         self.put_cell("again_beside", "NJS 8a|IOzone, re-write; in the background");
+        let again = self.row("NJS 8a|IOzone, re-write; stands still").and_then(SideOf::both);
+        let gain = self.paper("NJS 8a|IOzone, re-write; stands still");
+        let needs = again.zip(gain).map(|([_, there], percent)| {
+            there.per_second * (1.0 + percent / 100.0) * IOZONE_WRITE_BYTES / 1e6
+        });
+        self.put_number("again_needs", 0, needs);
     }
 
     fn of_hasfs(&mut self) {

@@ -1,6 +1,7 @@
 //! A page whose sections were written by several runs: what a run has is put in the place of what
 //! the page had.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::papers::row::{PrintedRow, Verdict};
@@ -58,10 +59,16 @@ pub fn counted(page: &str) -> String {
     let kept = count(&gates, kept);
     let left = spoiled.iter().filter(|row| has_band(row)).count();
     let left_in = count(&spoiled, Verdict::In);
+    let mut holds = BTreeMap::new();
+    for row in rows.iter().filter(|row| has_band(row)) {
+        *holds.entry(figure(row)).or_insert(true) &= !has(row, Verdict::Out);
+    }
+    let (figures, whole) = (holds.len(), holds.values().filter(|holds| **holds).count());
     format!(
-        "Of the figures of policies {within} are in their bands, {sign} have the paper's sign, \
-         and {out} are out: {share} % of those that have a band are in it. {printed} are printed \
-         alone. {kept} of {judged} gates hold. {left} figures do not count, since a gate of their \
+        "Of the rows of policies {within} are in their bands, {sign} have the paper's sign, \
+         and {out} are out: {share} % of those that have a band are in it. They are rows of \
+         {figures} figures, of which {whole} have no row that is out. {printed} rows are printed \
+         alone. {kept} of {judged} gates hold. {left} rows do not count, since a gate of their \
          baselines is out; {left_in} of these are in their bands.\n"
     )
 }
@@ -197,10 +204,14 @@ mod tests {
         let says = counted(&rows.concat());
         let counts = "policies 1 are in their bands, 2 have the paper's sign, and 0 are out: 33 %";
         assert!(says.contains(counts), "{says}");
-        assert!(says.contains("2 of 4 gates hold. 3 figures do not count"), "{says}");
+        assert!(says.contains("2 of 4 gates hold. 3 rows do not count"), "{says}");
         assert!(says.contains("2 of these are in their bands"), "{says}");
+        assert!(says.contains("rows of 3 figures, of which 3 have no row that is out"), "{says}");
+        let both = [of("B 2", "mail: on / off", "in"), of("B 2", "files", "**out**")];
+        let says = counted(&both.concat());
+        assert!(says.contains("rows of 1 figures, of which 0 have no row that is out"), "{says}");
         // A drive that is not as it has to be spoils all that is on it.
         let rows = [of("HDD alone", "in order", "**out**"), of("FGM 9a", "mail: / other", "in")];
-        assert!(counted(&rows.concat()).contains("1 figures do not count"));
+        assert!(counted(&rows.concat()).contains("1 rows do not count"));
     }
 }
