@@ -42,31 +42,36 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
         };
         let end = || Ok::<_, Error>(self.lock_lane(self.lane(lane))?.lane.end());
-        let mut write = || {
-            let appending = match content.prepared.appends {
-                0 => None,
-                _ => Some(self.appends.begin(lane, end)?),
+        // It ends behind the note of a failure, also of a panic: no head may pass what it holds
+        // while its home may show what is not durable (AP1).
+        let mut appending = None;
+        let written = self.fail_on_panic(|| {
+            let mut write = || {
+                if content.prepared.appends > 0 {
+                    appending = Some(self.appends.begin(lane, end)?);
+                }
+                let begun = appending.as_ref();
+                let versions = SharedVersions::new(self, lane, answers);
+                let versions = &mut SharedVersions { appending: begun, ..versions };
+                let at = (lane, self.keeps(Rule::AppendsGivenUp));
+                let lanes = &mut LanesOf(self);
+                let stored = common.discard_before_append(lanes, at, content, scratch, versions)?;
+                // A batch that had a block may have failed in the middle of it.
+                self.check_not_failed()?;
+                let handle = || OrderedDevice::with_hook(self.seats.handle(), self.hook.clone());
+                if self.appends.forgets() {
+                    self.stopped(ShortOf::Home, || self.appends.await_forgotten());
+                }
+                self.appends.writing(|| {
+                    self.appends.with_device(handle, |device| {
+                        device.write_ahead(common, content, scratch, versions, take)
+                    })
+                })?;
+                Ok(stored)
             };
-            let begun = appending.as_ref();
-            let versions = SharedVersions::new(self, lane, answers);
-            let versions = &mut SharedVersions { appending: begun, ..versions };
-            let at = (lane, self.keeps(Rule::AppendsGivenUp));
-            let lanes = &mut LanesOf(self);
-            let stored = common.discard_before_append(lanes, at, content, scratch, versions)?;
-            // A batch that had a block may have failed in the middle of it.
-            self.check_not_failed()?;
-            let handle = || OrderedDevice::with_hook(self.seats.handle(), self.hook.clone());
-            if self.appends.forgets() {
-                self.stopped(ShortOf::Home, || self.appends.await_forgotten());
-            }
-            self.appends.writing(|| {
-                self.appends.with_device(handle, |device| {
-                    device.write_ahead(common, content, scratch, versions, take)
-                })
-            })?;
-            Ok((stored, appending))
-        };
-        self.fail_on_panic(|| write().inspect_err(|error| self.fail_of(*error)))
+            write().inspect_err(|error| self.fail_of(*error))
+        });
+        written.map(|stored| (stored, appending))
     }
 }
 

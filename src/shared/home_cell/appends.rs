@@ -21,7 +21,7 @@ use journal_core::units::{LANES_MAX, LaneNumber, Sequence};
 
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-/// Appends whose records are not stored yet, and other writes ahead of a record.
+/// Appends whose records are not stored yet, and other writes that come before a record.
 #[derive(Debug)]
 pub(crate) struct Appends<D, H> {
     under_way: WritesAhead,
@@ -45,7 +45,7 @@ pub(crate) struct Holds {
     each: Vec<Hold>,
     /// Of each lane, the record from which on one may be held (AP3).
     held_from: [Sequence; LANES_MAX as usize],
-    /// Threads that write ahead of a record now.
+    /// Threads that now write what comes before a record.
     writing: usize,
     /// Whether the device forgets blocks now, or is about to.
     forgets: bool,
@@ -144,8 +144,8 @@ impl<D, H> Appends<D, H> {
         self.under_way.await_until(self.lock(), |holds| !holds.forgets);
     }
 
-    /// Calls while nothing is written ahead of a record (AP4). What writes home is in hand, so no
-    /// other thread is here.
+    /// Calls while nothing is written that comes before a record (AP4). What writes home is in hand,
+    /// so no other thread is here.
     pub(crate) fn forgetting<R>(&self, call: impl FnOnce() -> R) -> R {
         self.lock().forgets = true;
         let _forgetting = OnDrop(|| self.under_way.end(|holds| holds.forgets = false));
