@@ -1,8 +1,9 @@
 //! What goes to the disk before its record: appends, which go home, and blocks for the disk-side
 //! log. A checkpoint may run meanwhile, and its writes and these do not wait for each other.
 //!
-//! Three waits are left:
+//! Four waits are left:
 //!
+//! - An append begins and ends while no heads pass: it waits for the fences of two superblock copies.
 //! - An append waits until a batch has ended that has just taken its block, which was discarded
 //!   (AP2).
 //! - All wait while the device forgets blocks (AP4).
