@@ -13,7 +13,7 @@ use journal_core::parts::{EntryAddresses, Found, OpenMemory, Opened};
 use journal_core::policy::Policy;
 use journal_core::{
     BlockDevice, BlockNumber, CheckpointReport, Committed, Geometry, Hook, LaneMemory, Needs,
-    PmemShare, PmemSplit, Recovery, SlotState,
+    PmemShare, PmemSplit, Recovery, Rule, SlotState,
 };
 use pmem_sys::{FarFence, NativeKernels, StoreLock};
 
@@ -28,6 +28,8 @@ use crate::shared::cache::clean::CleanSlots;
 use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
+use crate::shared::home_cell::appends::Appends;
+use crate::shared::home_cell::one_sync::OneSync;
 use crate::shared::home_cell::{InTurn, UpkeepCell, stored_of};
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneCell;
@@ -160,7 +162,8 @@ where
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
         let (at_once, pins) = (options.settings.index_at_once, options.settings.pins_logged);
         let indexes = IndexParts::indexes(plan.shares, plan.share_frames, at_once);
-        let mut shares = Unshared(indexes.map(|index| Share::new(index, cached, pins)).collect());
+        let stay = pins && options.hook.keeps(Rule::PinsStay);
+        let mut shares = Unshared(indexes.map(|index| Share::new(index, cached, stay)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let memory = OpenMemory {
             lanes: &mut of_lanes,
@@ -170,6 +173,7 @@ where
         };
         // 2. The core opens what was found.
         // What writes home has a handle of its own: it is not told of syncs that failed before.
+        let disk = OneSync::new(disk);
         let own = disk.clone();
         let tears = !disk.facts().block_atomic(geometry.block_size);
         let seats = Seats::new(disk, geometry);
@@ -215,6 +219,7 @@ where
             seats,
             upkeep: InTurn::new(upkeep, |_| Default::default()),
             home: InTurn::new(home, stored_of),
+            appends: Appends::none(),
             done: Mutex::new(Done::default()),
             recovery,
             failure: Failure::none(Arc::clone(&waiting), watchers),
@@ -544,7 +549,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Writes everything home that was committed before the call, and removes it from the lanes.
-    /// Other threads commit meanwhile.
+    /// Other threads commit meanwhile. Where appends of theirs are on their way when all else is
+    /// home, it waits for these.
     ///
     /// Blocks that cannot be read are left out, and counted in the report. These blocks, and what
     /// lies behind them in their lanes, stay in the journal until they are written anew, whole, or

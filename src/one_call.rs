@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::machine::{Machine, On};
 use crate::options::Options;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::Seated;
 use crate::stats::Totals;
@@ -157,7 +158,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     #[inline(never)]
     fn commit_waiting(
         &self,
-        mut seat: Seated<'_, M::Disk>,
+        mut seat: Seated<'_, DiskOf<M>>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,

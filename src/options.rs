@@ -454,9 +454,9 @@ impl<L, H> Options<L, H> {
     /// more steps.
     ///
     /// It bounds what the journal does between two calls of the device, and how much it asks of the
-    /// device in one step. It cannot bound how long a slow device takes for that. In a journal with
-    /// a disk-side log room is made in one go. [`Stats`](crate::Stats) say how long stops were, and
-    /// what for.
+    /// device in one step. It cannot bound how long a slow device takes for that. With a disk-side
+    /// log a step may also move blocks there, or empty one segment, which goes through the whole
+    /// index. [`Stats`](crate::Stats) say how long stops were, and what for.
     ///
     /// A step that would need a pass of the whole index, and has no time for it, reads the oldest
     /// records instead. Where few of these still count, it may take longer all the same: it then

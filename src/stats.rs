@@ -155,7 +155,8 @@ pub struct Stats {
     pub stops_for_slots: u64,
     /// How often a commit made room at its end, because it had crossed a threshold.
     pub stops_in_commits: u64,
-    /// How often a commit that writes to the disk waited until an upkeep had ended a batch.
+    /// How often a commit waited before it wrote to the disk: until a batch had ended that had a
+    /// block which it appends, or until a trim had.
     pub stops_for_home: u64,
     /// How long these stops took, added up.
     pub stopped: Duration,
@@ -169,7 +170,7 @@ pub struct Stats {
     pub longest_stop_for_slots: Duration,
     /// The longest time that a commit made room at its end.
     pub longest_stop_in_commits: Duration,
-    /// The longest time that a commit waited for an upkeep before it wrote to the disk.
+    /// The longest time that a commit waited for that.
     pub longest_stop_for_home: Duration,
     /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,

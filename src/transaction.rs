@@ -19,6 +19,7 @@ use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::staging::hint::Hint;
 use crate::staging::seat::{Seat, Seated};
 use crate::staging::staged::Below;
@@ -63,7 +64,7 @@ use crate::threads::block_locks::Age;
 /// ```
 pub struct Transaction<'j, L: Policy = FullBlock, M: Machine = Native> {
     shared: &'j Shared<L, M>,
-    seat: Seated<'j, M::Disk>,
+    seat: Seated<'j, DiskOf<M>>,
     age: Age,
     /// The block that was in the way, if there was one. After that only beginning again helps.
     blocked: Option<BlockNumber>,
@@ -536,7 +537,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if self.seat.staged.has_loans() {
             self.shared.end_loans(&mut self.seat)?;
         }
-        let seat: &mut Seat<M::Disk> = &mut self.seat;
+        let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
         seat.defers = false;
         let result = self.shared.gather(&mut seat.work, &seat.staged, self.note);
         seat.staged.clear();
@@ -553,7 +554,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
-        let seat: &mut Seat<M::Disk> = &mut self.seat;
+        let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
         if seat.work.on_gathered || (self.note.is_some() && self.shared.gathering.is_noted()) {
             // After an error the transaction is aborted when it is dropped, unless the journal has
@@ -572,7 +573,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// Commits what is staged. Images that are kept for readers are handed over with their pages.
     #[inline]
     fn commit_staged(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
-        let (shared, seat): (_, &mut Seat<M::Disk>) = (self.shared, &mut self.seat);
+        let (shared, seat): (_, &mut Seat<DiskOf<M>>) = (self.shared, &mut self.seat);
         let lent = if seat.staged.has_loans() { shared.prepare_lent(seat)? } else { None };
         let Seat { staged, work, .. } = seat;
         let committed =
@@ -642,7 +643,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     fn abort_staged(&mut self) {
-        let seat: &mut Seat<M::Disk> = &mut self.seat;
+        let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
         self.shared.abort(&mut seat.work, &seat.staged);
         seat.staged.clear();
     }
@@ -686,7 +687,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             return Err(Error::Conflict { block });
         }
         self.await_room_to_begin(block)?;
-        let seat: &mut Seat<M::Disk> = &mut self.seat;
+        let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
         if seat.staged.has(block) {
             if !seat.work.bypasses {
                 return Ok(());

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use journal_core::block_device::{check_request, check_run, write_zero_blocks};
 use journal_core::{
@@ -67,6 +67,9 @@ pub struct FileDisk {
     pub(super) bounce: Option<Bounce>,
     /// Whether what lies behind the end of the file is zero, and can be written.
     pub(super) grows: bool,
+    /// Taken alone to make a file shorter that grows, and shared to write to it. So what another
+    /// handle writes behind the end is not cut off.
+    pub(super) end: Arc<RwLock<()>>,
     pub(super) syncs: Syncs,
 }
 
@@ -124,12 +127,14 @@ impl FileDisk {
 
     /// Writes parts one behind the other. Their lengths were checked.
     fn write_parts(&mut self, from: &[&[u8]], at: u64) -> io::Result<()> {
-        match (&mut self.bounce, from) {
+        let Self { file, bounce, end, grows, .. } = self;
+        let _end = grows.then(|| end.read().unwrap_or_else(PoisonError::into_inner));
+        match (bounce, from) {
             (Some(bounce), _) if !from.iter().all(|part| is_aligned(part)) => {
-                bounce.write(&self.file, from, at)
+                bounce.write(file, from, at)
             }
-            (_, [only]) => self.file.write_all_at(only, at),
-            _ => write_all_vectored(&self.file, from, at),
+            (_, [only]) => file.write_all_at(only, at),
+            _ => write_all_vectored(file, from, at),
         }
     }
 }
@@ -221,12 +226,12 @@ impl BlockDevice for FileDisk {
         // No larger than the disk, whose length is a number of the system's.
         let (at, end) = (first.raw() * size, end * size);
         let discard = || {
-            let len = self.file_len_now()?;
-            if self.grows && end >= len {
-                if at < len {
-                    self.file.set_len(at)?;
+            if self.grows {
+                let _end = self.end.write().unwrap_or_else(PoisonError::into_inner);
+                let len = self.file_len_now()?;
+                if end >= len {
+                    return if at < len { self.file.set_len(at) } else { Ok(()) };
                 }
-                return Ok(());
             }
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             match retry_on_intr(|| fallocate(&*self.file, hole, at, end - at)) {

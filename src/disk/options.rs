@@ -181,8 +181,8 @@ impl FileDiskOptions {
         // Sectors of 512 bytes are what disks promise least; a torn one may be garbage.
         let facts = DeviceFacts::new(512, Overwrite::MayLeaveGarbage);
         let grows = self.growing.is_some();
-        let (file, syncs) = (Arc::new(file), Syncs::default());
-        Ok(FileDisk { file, block_size, block_count, facts, bounce, grows, syncs })
+        let (file, end, syncs) = (Arc::new(file), Arc::default(), Syncs::default());
+        Ok(FileDisk { file, block_size, block_count, facts, bounce, grows, end, syncs })
     }
 
     /// How many blocks the disk has that a file of `bytes` bytes is.

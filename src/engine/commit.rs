@@ -61,6 +61,7 @@ use crate::engine::versions::SharedVersions;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::home_cell::appends::Appending;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::share::Share;
 use crate::staging::staged::ready::Ready;
@@ -433,9 +434,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
         };
         self.make_deferred_durable(Some(work.lane))?;
-        if prepared.is_ahead() {
-            self.write_ahead(work, operations, &prepared)?;
-        }
+        let appending = match prepared.is_ahead() {
+            true => self.write_ahead(work, operations, &prepared)?,
+            false => None,
+        };
         let cell = self.lane(work.lane);
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
@@ -446,6 +448,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let committed = self.recording(state, to, |state, open| {
             self.store_record((state, open), work, operations, &prepared, pieces)
         })?;
+        drop(appending);
         Ok(Some(committed))
     }
 
@@ -695,14 +698,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Appending<'_>>, Error> {
         let lane = work.lane;
         let (names, mut scratch, answers) = work.for_preparing();
-        let mut versions = SharedVersions::new(self, lane, answers);
         let content = Content { operations, names, prepared, ends: Ends::Record };
-        work.reserved_bytes -= self.write_to_disk(lane, &content, &mut scratch, &mut versions)?;
+        let (stored, appending) = self.write_to_disk(lane, &content, &mut scratch, answers)?;
+        work.reserved_bytes -= stored;
         work.reserved_log -= prepared.log_blocks;
-        Ok(())
+        Ok(appending)
     }
 }
 

@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::SHARES_MAX;
 use crate::shared::Shared;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::share::Share;
 use crate::staging::seat::Seat;
@@ -155,7 +156,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline(always)]
     pub(crate) fn commit_sole(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operation: &Operation<'_>,
         durability: Durability,
@@ -168,7 +169,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline(never)]
     pub(crate) fn commit_several(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operation: &Operation<'_>,
         durability: Durability,
@@ -179,7 +180,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline(always)]
     fn commit_alone<'o, A: Alone<'o, L, M::Kernels>>(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operation: &Operation<'o>,
         durability: Durability,
@@ -269,7 +270,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     pub(crate) fn commit_few(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,

@@ -365,6 +365,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         gathered.stats.commits += 1;
         let is_there = !gathered.running.is_empty();
         self.gathering.is_there.store(is_there, Ordering::Release);
+        drop(gathered);
+        self.note_given_back();
         Ok(())
     }
 

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::cache::kept::Kept;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::share::Share;
 use crate::staging::pages::Page;
 use crate::staging::seat::Seat;
@@ -125,7 +126,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[cold]
     pub(crate) fn build_image(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         block: BlockNumber,
     ) -> Result<(), Error> {
         if !seat.staged.is_patched(block) {
@@ -142,7 +143,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Keeps the committed images that were lent until now, and makes images of what is patched.
     #[cold]
-    pub(crate) fn end_loans(&self, seat: &mut Seat<M::Disk>) -> Result<(), Error> {
+    pub(crate) fn end_loans(&self, seat: &mut Seat<DiskOf<M>>) -> Result<(), Error> {
         for (block, kind) in seat.staged.end_loans() {
             if seat.staged.is_patched(block) {
                 self.build_image(seat, block)?;
@@ -173,7 +174,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// end. After an error the transaction is over.
     pub(crate) fn prepare_lent(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
     ) -> Result<Option<Result<Prepared, CommitError>>, Error> {
         let Seat { staged, work, .. } = &mut *seat;
         // A policy that bypasses may be asked twice, and images have to be there (L3).

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Stored;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
@@ -72,7 +73,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// although no thread writes it.
     pub(crate) fn read(
         &self,
-        reading: Reading<'_, M::Disk>,
+        reading: Reading<'_, DiskOf<M>>,
         block: BlockNumber,
         into: &mut [u8],
     ) -> Result<bool, Error> {
@@ -164,7 +165,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the lanes are read from the device together.
     pub(crate) fn read_run(
         &self,
-        mut reading: Reading<'_, M::Disk>,
+        mut reading: Reading<'_, DiskOf<M>>,
         first: BlockNumber,
         into: &mut [u8],
     ) -> Result<(), Error> {
@@ -249,7 +250,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// that uses it. Only a live block has one; a block that cannot be read has none.
     pub(crate) fn keep_old(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         block: BlockNumber,
         kind: Kind,
     ) -> Result<(), Error> {
@@ -292,7 +293,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Nothing is read for it.
     pub(crate) fn keep_cached_old(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         block: BlockNumber,
         kind: Kind,
     ) -> Result<(), Error> {
@@ -414,7 +415,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Keeps the old images of the blocks that a transaction writes anew.
     pub(super) fn keep_olds(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         operations: &[Operation<'_>],
     ) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {
@@ -428,7 +429,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Keeps those old images that lie in ordinary memory, of blocks that can be compared.
     pub(super) fn keep_cached_olds(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         operations: &[Operation<'_>],
     ) -> Result<(), Error> {
         operations.iter().try_for_each(|operation| match operation {

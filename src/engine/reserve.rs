@@ -17,6 +17,7 @@ use pmem_sys::StoreLockGuard;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
@@ -117,7 +118,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Chooses the lane of a transaction that begins, or begins again. This is done once, since the
     /// next choice knows nothing of a lane that was left.
     #[inline]
-    pub(crate) fn choose_lane(&self, seat: &mut Seat<M::Disk>) {
+    pub(crate) fn choose_lane(&self, seat: &mut Seat<DiskOf<M>>) {
         let leaves = seat.work.leaves_lane;
         if self.lane(seat.favourite).turn.is_busy() || leaves {
             seat.work.leaves_lane = false;

@@ -12,6 +12,7 @@ use journal_core::{BlockNumber, Rule};
 use crate::error::Error;
 use crate::machine::{Machine, Native};
 use crate::shared::Shared;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::share::Share;
 use crate::shared::snapshots::Opened;
 use crate::staging::seat::Reading;
@@ -59,7 +60,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// meanwhile.
     pub(crate) fn read_as_of(
         &self,
-        reading: Reading<'_, M::Disk>,
+        reading: Reading<'_, DiskOf<M>>,
         opened: &Opened,
         block: BlockNumber,
         into: &mut [u8],
@@ -74,7 +75,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     fn read_up_to(
         &self,
-        reading: Reading<'_, M::Disk>,
+        reading: Reading<'_, DiskOf<M>>,
         stamp: Stamp,
         block: BlockNumber,
         into: &mut [u8],

@@ -14,6 +14,7 @@ use journal_core::{BlockNumber, Rule};
 
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::home_cell::appends::Appending;
 use crate::staging::work::Answer;
 
 /// Knows versions by the shared index.
@@ -29,6 +30,8 @@ pub(crate) struct SharedVersions<'s, 'w, L, M: Machine> {
     pub(crate) taken_in: Option<&'w mut Vec<BlockNumber>>,
     /// Whether all old images that were to be lent were there.
     pub(crate) is_lent_all: bool,
+    /// The appends that it begins.
+    pub(crate) appending: Option<&'w Appending<'w>>,
 }
 
 impl<'s, 'w, L, M: Machine> SharedVersions<'s, 'w, L, M> {
@@ -37,7 +40,8 @@ impl<'s, 'w, L, M: Machine> SharedVersions<'s, 'w, L, M> {
         lane: LaneNumber,
         answers: &'w mut Vec<Answer>,
     ) -> Self {
-        Self { shared, lane, answers, takes_in_first: false, taken_in: None, is_lent_all: true }
+        let (takes_in_first, taken_in, is_lent_all, appending) = (false, None, true, None);
+        Self { shared, lane, answers, takes_in_first, taken_in, is_lent_all, appending }
     }
 }
 
@@ -110,15 +114,8 @@ impl<L, M: Machine> Versions for SharedVersions<'_, '_, L, M> {
         })
     }
 
-    fn has_frames(&mut self, block: BlockNumber) -> bool {
-        self.shared.lock_share(block).is_ok_and(|share| share.index.newest(block).is_some())
-    }
-
-    fn gone_home(&mut self, block: BlockNumber) {
-        // A share whose holder panicked: the journal has failed.
-        if let Ok(mut share) = self.shared.lock_share(block) {
-            share.index.make_sure(block);
-        }
+    fn begins_append(&mut self, block: BlockNumber) -> bool {
+        self.appending.is_none_or(|appending| self.shared.begins_append(appending, block))
     }
 
     fn is_own(&self, slot: SlotNumber) -> bool {

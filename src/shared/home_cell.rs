@@ -3,11 +3,15 @@
 //! A checkpoint takes both anew for each of its steps, and holds nothing between two steps: each
 //! begins with a look at what there is. So no thread waits for a whole checkpoint:
 //!
-//! - A commit whose appends go home, in the middle of it, takes what writes home between two steps.
 //! - A transaction that needs room takes the upkeep between two steps, and makes its room itself.
+//! - An append whose block a batch has takes what writes home between two steps. Other appends do
+//!   not need it ([`appends`]).
 //!
 //! IT1. Threads that come first ([`InTurn::lock_first`]) have their turns in the order in which
 //!     they asked. Every other thread waits behind all that had asked when it came.
+
+pub(crate) mod appends;
+pub(crate) mod one_sync;
 
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -15,6 +19,7 @@ use std::sync::PoisonError;
 use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
 
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
@@ -42,8 +47,8 @@ pub(crate) struct UpkeepCell {
     /// The number of the node, of all the indexes, from which on superseded versions are looked
     /// for.
     pub(crate) next_node: usize,
-    /// How far the lanes could be read when everything was tried to make room, and nothing came
-    /// free. Until the lanes go on, nothing will come free.
+    /// How far the lanes could be read, and how many appends had ended, when everything was tried
+    /// to make room, and nothing came free. Until one of both goes on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
 }
 
@@ -89,14 +94,9 @@ impl UpkeepCell {
     }
 }
 
-/// What writes home: taken for one step of an upkeep, or for the appends of a commit.
-pub(crate) type HomeCell<M> = InTurn<
-    Home<
-        <M as journal_core::Machine>::Pmem,
-        <M as journal_core::Machine>::Disk,
-        <M as journal_core::Machine>::Hook,
-    >,
->;
+/// What writes home: taken for one step of an upkeep.
+pub(crate) type HomeCell<M> =
+    InTurn<Home<<M as journal_core::Machine>::Pmem, DiskOf<M>, <M as journal_core::Machine>::Hook>>;
 
 /// What is counted of something that one thread has at a time: four numbers, and one for each part
 /// of a region.
@@ -132,6 +132,7 @@ struct Inside<T> {
 }
 
 /// A thread has panicked with it in hand.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Poisoned;
 
 impl<T> InTurn<T> {
@@ -156,14 +157,6 @@ impl<T> InTurn<T> {
     pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
-    }
-
-    /// Like [`lock_first`](Self::lock_first), if it is free and no other thread comes before.
-    pub(crate) fn try_lock_first(&self) -> Option<Held<'_, T>> {
-        let inside = self.inside.try_lock().ok()?;
-        let (served, relaxed) = (inside.served, Ordering::Relaxed);
-        self.asked.compare_exchange(served, served + 1, relaxed, relaxed).ok()?;
-        Some(Held { of: self, inside: Some(inside), is_first: true })
     }
 
     /// How many threads have asked to come first.

@@ -1,7 +1,7 @@
 //! Lends lanes and shares of the index, one at a time, to the code that writes home. Lends what is
 //! in the lanes to readers.
 
-use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, share_of};
+use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, NotPassed, share_of};
 use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, JournalError, MediumError};
 
@@ -68,6 +68,14 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         if frame.slot().is_none() {
             reader.prefetch(frame.payload, frame.len as usize);
         }
+    }
+
+    fn passing<R>(&mut self, call: impl FnOnce(&mut Self, &NotPassed) -> R) -> R {
+        let holds = self.0.appends.lock();
+        let not_passed = holds.not_passed();
+        let result = call(self, &not_passed);
+        drop(holds);
+        result
     }
 
     fn check_all_there(&self) -> Result<(), JournalError> {

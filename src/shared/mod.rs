@@ -7,7 +7,9 @@
 //! | a lane | a [`StoreLock`] each | one that stores or fences a record there |
 //! | a share of the index | a [`StoreLock`] each | any, for a moment or for a short record |
 //! | the upkeep | a mutex | one step of a checkpoint at a time |
-//! | what writes home | a mutex | a batch of a checkpoint, or the appends of a commit |
+//! | what writes home | a mutex | a batch, a fold, heads that pass, a trim, or a waiting append |
+//! | what appends hold | a mutex | any for a moment, or heads that pass |
+//! | the sync of the device | a mutex | one that syncs, with nothing taken under it |
 //! | what is gathered | a mutex | any, for a moment, once anything was gathered |
 //! | the turn to commit that | a mutex | one at a time |
 //! | the threads that wait for a block | a mutex | a waiter, or a waker, with nothing under it |
@@ -19,10 +21,11 @@
 //! 2. the turn to commit what is gathered
 //! 3. the upkeep
 //! 4. what writes home
-//! 5. a lane
-//! 6. what is gathered
-//! 7. a share of the index
-//! 8. the threads that wait long
+//! 5. what appends hold
+//! 6. a lane
+//! 7. what is gathered
+//! 8. a share of the index
+//! 9. the threads that wait long
 //!
 //! No thread holds two lanes, and no thread that holds a share waits for another. A block is taken
 //! with its share in hand, but no thread waits for it like that. A thread waits for a block only
@@ -64,6 +67,8 @@ use crate::shared::cache::clean::CleanSlots;
 use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
 use crate::shared::gathering::Gathering;
+use crate::shared::home_cell::appends::Appends;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::home_cell::{HomeCell, InTurn, UpkeepCell};
 use crate::shared::lane_cell::{LaneCell, LaneState};
 use crate::shared::levels::Levels;
@@ -86,10 +91,11 @@ pub(crate) struct Shared<L, M: Machine> {
     /// The entries of each share.
     pub(crate) entries: Box<[EntryAddresses]>,
     pub(crate) blocks: BlockLocks,
-    pub(crate) seats: Seats<M::Disk>,
+    pub(crate) seats: Seats<DiskOf<M>>,
     /// One step of an upkeep at a time.
     pub(crate) upkeep: InTurn<UpkeepCell>,
     pub(crate) home: HomeCell<M>,
+    pub(crate) appends: Appends<DiskOf<M>, M::Hook>,
     pub(crate) done: Mutex<Done>,
     pub(crate) recovery: Recovery,
     pub(crate) failure: Failure,
@@ -173,7 +179,7 @@ pub(crate) enum ShortOf {
     Slots,
     /// Room for those to come, of which a commit makes some at its end.
     RoomAhead,
-    /// What writes home, which an upkeep had.
+    /// A batch of an upkeep, which had a block that is appended, or a trim.
     Home,
 }
 

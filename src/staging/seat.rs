@@ -317,8 +317,13 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
 
     #[cold]
     fn make(&self, number: u64) -> Box<Seat<D>> {
-        let device = self.device.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Box::new(Seat::new(number, self.another_lane(), device, &self.geometry))
+        Box::new(Seat::new(number, self.another_lane(), self.handle(), &self.geometry))
+    }
+
+    /// Another handle of the device.
+    #[cold]
+    pub(crate) fn handle(&self) -> D {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The next lane, for a seat whose own is busy.

@@ -10,8 +10,9 @@ use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::policy::{Change, Patch, Thresholds, Update};
 use nvm_journal::{
     BlockSize, ByteDelta, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
-    LaneStats, MapOptions, ObjectLog, Operation,
+    LaneStats, Lcow, MapOptions, ObjectLog, Operation,
 };
+use sim_disk::Mutator;
 
 use crate::use_it::{BLOCK, Files, any_memory, block};
 
@@ -767,4 +768,33 @@ fn a_lane_that_waits_for_one_that_is_held_back_does_not_end_the_steps_either() {
     let tries = stats.checkpointed.unreadable;
     assert!(stats.stops_for_bytes > 10, "{stats}");
     assert!(tries == 1 && most < 50, "{tries} tries, {most} blocks in a stop");
+}
+
+/// What comes free without a write home, where the oldest record names more slots than a step
+/// folds frames of others.
+fn freed_behind_a_long_record(without: &[Rule]) -> (u64, u64) {
+    let files = Files::new("steps-long-record");
+    let options = any_options(Lcow::new(), Mutator::without(without)).lanes(1);
+    let options = options.lane_bytes(256 << 10).lane_slots(256).batch_blocks(4);
+    let options = options.upkeep_in_commits(true).thresholds(Thresholds::new(64, 255));
+    let journal: DynJournal =
+        Journal::format(any_memory(4 << 20), files.any_disk(), &options).expect("formats");
+    let image = [7; BLOCK];
+    let long = journal.transact(|tx| (0..40).try_for_each(|at| tx.write(block(at), &image)));
+    long.expect("has room");
+    for _ in 0..40 {
+        journal.transact(|tx| tx.write_metadata(block(100), &image)).expect("has room");
+    }
+    let stats = journal.stats().expect("counts");
+    (0..40).for_each(|number| check(&journal, number, 7));
+    (stats.folded.freed_bytes, stats.checkpointed.blocks)
+}
+
+/// A step that writes nothing home passes a record of any number of slots.
+#[test]
+fn a_step_folds_a_record_that_names_more_slots_than_it_takes() {
+    let (freed, home) = freed_behind_a_long_record(&[]);
+    assert!(freed > 64 << 10 && home == 0, "{freed} bytes came free, {home} blocks went home");
+    let (freed, _) = freed_behind_a_long_record(&[Rule::StepFoldsRecord]);
+    assert_eq!(freed, 0, "without the rule the step is stuck");
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod appended;
 mod claims;
 mod clean_slots;
 mod compared;

@@ -1,18 +1,21 @@
 //! Room is made in time: at the thresholds, by the host's ticks where no thread does it.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Barrier};
 
 use byte_delta::ByteDelta;
-use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Site};
+use journal_core::{BlockDevice, DeviceError, Hook, NoHook, Rule, Site};
 use lab::erased::{DynDisk, DynJournal, any_options};
 use lcow::Lcow;
-use nvm_journal::policy::{Change, Patch, Thresholds, Update};
+use nvm_journal::policy::{
+    ApplyError, Change, Encoder, Kind, Patch, Placement, Policy, PolicyId, Thresholds, Update,
+};
 use nvm_journal::{
     AnyPolicy, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog, On, Operation, Options,
     Region, TwoLevel,
 };
+use sim_disk::Mutator;
 
 use crate::use_it::{BLOCK, CountedReads, Files, any_memory, block, memory};
 
@@ -224,6 +227,80 @@ fn as_many_blocks_are_moved_as_the_ring_has_room_for() {
     assert!(stats.moved > 20 && stats.checkpoints == 0, "{stats}");
 }
 
+/// A journal of two levels whose commits make room at their end, in steps of this time.
+fn in_commits(
+    files: &Files,
+    reclaim_at: u8,
+    step: Duration,
+    hook: impl Hook + Clone + Send + Sync + 'static,
+) -> DynJournal {
+    let policy = TwoLevel::with(TwoLevel::new().settings().compares(false));
+    let options = any_options(policy, hook).thresholds(Thresholds::new(reclaim_at, 255)).lanes(1);
+    let options = options.lane_bytes(64 << 10).lane_log_blocks(128).segment_blocks(4);
+    let options = options.upkeep_in_commits(true).longest_stop(step);
+    Journal::format(any_memory(1 << 20), DynDisk::new(files.disk_of(512)), &options)
+        .expect("formats")
+}
+
+/// A commit beside a disk-side log takes one step, which moves no more blocks than it has time for.
+#[test]
+fn a_commit_moves_no_more_to_the_log_than_one_step_does() {
+    let files = Files::new("upkeep-log-steps");
+    // A step has time for eight blocks.
+    let step = Duration::from_nanos(8 * BLOCK as u64);
+    let journal = in_commits(&files, 64, step, NoHook);
+    let (mut before, mut most) = (0, 0);
+    for round in 0..1500_u64 {
+        let patch = [round as u8; 4];
+        journal.transact(|tx| tx.write_at(block(round % 60), 8, &patch)).expect("commits");
+        let stats = journal.stats().expect("counts");
+        let now = stats.moved + stats.checkpointed.blocks;
+        (most, before) = (most.max(now - before), now);
+        assert!(used(&journal) < 32 << 10, "round {round}: {stats}");
+    }
+    let stats = journal.stats().expect("counts");
+    assert!(stats.moved > 60 && most <= 8, "{most} blocks in a commit: {stats}");
+    assert!(stats.stops_in_commits > 10 && stats.stops_for_bytes == 0, "{stats}");
+    assert_eq!(stats.checkpointed.blocks, 0, "{stats}");
+}
+
+/// The most bytes that a ring has in use, where a running transaction has reserved much of it for a
+/// while.
+fn most_used(without: &[Rule]) -> u64 {
+    let files = Files::new("upkeep-running-log");
+    let journal = in_commits(&files, 128, Duration::from_millis(1), Mutator::without(without));
+    let patch = |number: u64, value: u64| {
+        let bytes = value.to_le_bytes();
+        journal.transact(|tx| tx.write_at(block(number), 8, &bytes)).expect("commits");
+    };
+    for number in 0..6 {
+        let gathered = journal.transact_gathered(|tx| tx.write_at(block(100 + number), 9, b"x"));
+        gathered.expect("gathers");
+    }
+    let mut most = 0;
+    for round in 0.. {
+        if used(&journal) > 20 << 10 {
+            break;
+        }
+        patch(round % 60, round);
+    }
+    journal.sync().expect("commits");
+    for round in 0..400 {
+        patch(round % 60, round + 1000);
+        most = most.max(used(&journal));
+    }
+    most
+}
+
+/// What a running transaction has reserved is no reason to reclaim later, once it has committed.
+#[test]
+fn thresholds_are_as_they_were_behind_a_running_transaction() {
+    let most = most_used(&[]);
+    assert!(most < 36 << 10, "{most} bytes");
+    let most = most_used(&[Rule::RunningGivesBack]);
+    assert!(most > 38 << 10, "without the rule {most} bytes");
+}
+
 /// Stops where the log is synced for the first time, until it is told to go on.
 #[derive(Clone, Debug)]
 struct StopsInLog(Arc<(Barrier, Barrier, AtomicBool)>);
@@ -282,36 +359,91 @@ impl Hook for HoldsHome {
     }
 }
 
-/// An append waits for what writes home, as long as a checkpoint has it. That is a stop.
+/// A device holds a checkpoint's writes as long as an append takes.
 #[test]
-fn an_append_that_waits_for_a_batch_of_a_checkpoint_is_a_stop() {
+fn an_append_does_not_wait_for_a_batch_of_a_checkpoint() {
     let files = Files::new("upkeep-append");
     let gate = Arc::new((Barrier::new(2), Barrier::new(2)));
     let options = any_options(ByteDelta::new(), HoldsHome(Arc::clone(&gate))).lanes(1);
     let journal: &DynJournal =
         &Journal::format(any_memory(2 << 20), files.any_disk(), &options).expect("formats");
-    let stops = || journal.stats().expect("counts").stops_for_home;
-    let append = |number| journal.transact(|tx| tx.append(block(number), &[1; BLOCK]));
-    append(10).expect("commits");
-    assert_eq!(stops(), 0, "nobody has it");
-    // The append may come late.
-    for round in 1.. {
-        journal.transact(|tx| tx.write(block(1), &[round as u8; BLOCK])).expect("commits");
-        std::thread::scope(|scope| {
-            scope.spawn(|| journal.checkpoint().expect("writes home"));
-            gate.0.wait();
-            scope.spawn(|| append(10 + round).expect("commits"));
-            std::thread::sleep(Duration::from_millis(20 * round));
-            gate.1.wait();
-        });
-        if stops() > 0 {
-            break;
-        }
-        assert!(round < 20, "no append has waited");
-    }
+    journal.transact(|tx| tx.write(block(1), &[1; BLOCK])).expect("commits");
+    std::thread::scope(|scope| {
+        scope.spawn(|| journal.checkpoint().expect("writes home"));
+        gate.0.wait();
+        journal.transact(|tx| tx.append(block(10), &[2; BLOCK])).expect("commits");
+        gate.1.wait();
+    });
     let stats = journal.stats().expect("counts");
+    assert_eq!((stats.total().appended_home, stats.stops_for_home), (1, 0), "{stats}");
+    assert!(files.home(block(10)) == [2; BLOCK]);
+}
+
+/// Calls when it is asked about an append. These go home, and all else is logged whole.
+#[derive(Clone)]
+struct Asked(Arc<dyn Fn() + Send + Sync>);
+
+impl Policy for Asked {
+    fn id(&self) -> PolicyId {
+        PolicyId(0x00A5_CED0)
+    }
+
+    fn place(&self, update: &Update<'_>, _out: &mut Encoder<'_>) -> Placement {
+        if update.kind != Kind::Append {
+            return Placement::Image;
+        }
+        (self.0)();
+        Placement::Home
+    }
+
+    fn apply(&self, _payload: &[u8], _block: &mut [u8]) -> Result<(), ApplyError> {
+        Err(ApplyError::OutOfBlock { at: 0 })
+    }
+
+    fn sends_appends_home(&self) -> bool {
+        true
+    }
+}
+
+/// A batch takes a discarded block when its append has been prepared already. The append waits for
+/// the end of the batch, which is a stop.
+#[test]
+fn an_append_waits_for_the_batch_that_has_its_block() {
+    let files = Files::new("upkeep-append-waits");
+    let gate = Arc::new((Barrier::new(2), Barrier::new(2)));
+    let asked = Arc::new((AtomicU32::new(0), Barrier::new(2), Barrier::new(2)));
+    let its = Arc::clone(&asked);
+    let policy = Asked(Arc::new(move || {
+        // First twice before it is prepared, and then when it is about to go home.
+        if its.0.fetch_add(1, Ordering::Relaxed) == 2 {
+            its.1.wait();
+            its.2.wait();
+        }
+    }));
+    let options = any_options(policy, HoldsHome(Arc::clone(&gate))).lanes(1);
+    let journal: &DynJournal =
+        &Journal::format(any_memory(2 << 20), files.any_disk(), &options).expect("formats");
+    journal.transact(|tx| tx.write(block(1), &[1; BLOCK])).expect("commits");
+    journal.transact(|tx| tx.write(block(10), &[1; BLOCK])).expect("commits");
+    journal.transact(|tx| tx.discard(block(10))).expect("commits");
+    std::thread::scope(|scope| {
+        let append = scope.spawn(|| journal.transact(|tx| tx.append(block(10), &[2; BLOCK])));
+        asked.1.wait();
+        scope.spawn(|| journal.checkpoint().expect("writes home"));
+        gate.0.wait();
+        asked.2.wait();
+        // Now it waits, or is about to.
+        std::thread::sleep(Duration::from_millis(20));
+        let has_waited = !append.is_finished();
+        gate.1.wait();
+        append.join().expect("no panic").expect("commits");
+        assert!(has_waited);
+    });
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.total().appended_home, stats.stops_for_home), (1, 1), "{stats}");
     let longest = stats.longest_stop_for_home;
     assert!(longest > Duration::ZERO && longest <= stats.stopped, "{stats}");
+    assert!(files.home(block(10)) == [2; BLOCK]);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// Lets another thread do something.
-    fn help(&self, help: impl FnOnce(&Self) -> Result<(), String> + Send + 'static) {
+    pub(crate) fn help(&self, help: impl FnOnce(&Self) -> Result<(), String> + Send + 'static) {
         let stage = self.clone();
         let helper = std::thread::spawn(move || help(&stage));
         self.helpers.lock().expect("nobody panics").push(helper);
@@ -213,7 +213,7 @@ impl Scripted {
     }
 
     /// Returns how many commits had no fence of their own.
-    fn survives(self) -> u64 {
+    pub(crate) fn survives(self) -> u64 {
         within(60, move || {
             let explorer = Explorer::new(Model::Torn8)
                 .with_images_per_point_max(1 << 8)

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod appends;
 mod bypassing;
 mod capacity;
 mod compared;

@@ -207,6 +207,10 @@ impl BlockDevice for Device {
         self.disk.write(first, from)
     }
 
+    fn discard(&mut self, first: BlockNumber, blocks: u64) -> Result<(), DeviceError> {
+        self.write_zeroes(first, blocks)
+    }
+
     fn sync(&mut self) -> Result<(), DeviceError> {
         self.disk.sync()
     }

@@ -40,7 +40,7 @@ fn explorer() -> Explorer {
 }
 
 /// The scenario survives as the protocol is, and does not without the rule.
-fn needs_beside<S: Scenario>(
+pub(crate) fn needs_beside<S: Scenario>(
     others: &[Rule],
     rule: Rule,
     explorer: &Explorer,

@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use journal_core::Overwrite;
+use journal_core::{BlockNumber, Overwrite};
 use nvm_journal::Error;
 #[cfg(shuttle)]
 use shuttle::thread;
@@ -24,7 +24,7 @@ use lab::oracle::{Change, End, judge, number_in, shown_label};
 #[cfg(not(shuttle))]
 use std::thread;
 
-use Change::{Append, Read, Touch, Write};
+use Change::{Append, Discard, Read, Touch, Write};
 use End::{Deferred, Durable, Gathered};
 
 /// A workload.
@@ -44,6 +44,10 @@ struct Workload {
     checkpoints: bool,
     /// Whether another thread reads.
     reads: bool,
+    /// Whether each thread gives its own block up again and again, and appends it.
+    appends: bool,
+    /// Whether it then has the disk forget the block.
+    trims: bool,
     /// Whether most transactions are of a few blocks that all of them change, in one call.
     few: bool,
     /// What a thread that stores or fences a record does meanwhile.
@@ -69,6 +73,8 @@ impl Workload {
             gathered: 0,
             checkpoints: false,
             reads: false,
+            appends: false,
+            trims: false,
             few: false,
             pause: || thread::sleep(Duration::from_micros(100)),
             totals: Arc::default(),
@@ -76,8 +82,13 @@ impl Workload {
     }
 
     /// The changes of one transaction, in any order of blocks.
-    fn changes(&self, rng: &mut Rng, thread: u64) -> Vec<(usize, Change)> {
+    fn changes(&self, rng: &mut Rng, (thread, round): (u64, u64)) -> Vec<(usize, Change)> {
         let own = (thread as usize + 2) % lab::oracle::BLOCKS;
+        if self.appends {
+            let change = if round % 2 == 0 { Append } else { Discard };
+            let shared = (rng.below(self.shared) as usize, [Write, Touch][rng.below(2) as usize]);
+            return [(own, change), shared][..1 + rng.below(2) as usize].to_vec();
+        }
         if self.few && rng.below(4) > 0 {
             let any = |_| rng.below(lab::oracle::BLOCKS as u64) as usize;
             let mut blocks: Vec<_> = (0..3).map(any).collect();
@@ -99,14 +110,14 @@ impl Workload {
 
     fn writer(&self, stage: &Stage, numbers: &Numbers, thread: u64) -> Result<(), Error> {
         let mut rng = Rng::new(self.seed << 8 | thread);
-        for _ in 0..self.rounds {
+        for round in 0..self.rounds {
             let ends = match rng.below(4) {
                 dice if dice < self.deferred => Deferred,
                 dice if dice < self.deferred + self.gathered => Gathered,
                 _ => Durable,
             };
             let number = numbers.next(ends);
-            let mut changes = self.changes(&mut rng, thread);
+            let mut changes = self.changes(&mut rng, (thread, round));
             if ends != Gathered
                 && changes.iter().all(|(_, change)| matches!(change, Write | Append))
             {
@@ -114,6 +125,10 @@ impl Workload {
                 stage.transact_at_once(number, &Tx::new(0, &changes, ends))?;
             } else {
                 stage.transact(number, &changes, ends)?;
+            }
+            let given_up = changes.iter().find(|(_, change)| *change == Discard);
+            if let Some((block, _)) = given_up.filter(|_| self.trims) {
+                stage.journal.trim(BlockNumber(*block as u64), 1)?;
             }
         }
         Ok(())
@@ -226,7 +241,8 @@ impl Scenario for Workload {
         let stats = stage.journal.stats().map_err(|error| error.to_string())?;
         let (total, gathered) = (stats.total(), stats.gathered);
         let ended = total.commits - gathered.commits + gathered.transactions;
-        if ended != self.threads * self.rounds {
+        // A trim commits, too.
+        if ended != self.threads * self.rounds && !self.trims {
             return Err(format!("{total:?}"));
         }
         self.totals.0.fetch_add(total.commits, Ordering::Relaxed);
@@ -315,6 +331,23 @@ fn running_transactions_that_spill_survive_sampled_crashes() {
         let workload = Workload { shared: 2, gathered: 3, reads: true, ..workload };
         let report = Workload { rounds: 6, checkpoints, ..workload }.survives(10);
         assert!(report.images > 2_000, "{report}");
+    }
+}
+
+/// Appends that go home, beside a checkpoint and each other.
+#[test]
+fn appends_beside_a_checkpointing_thread_survive_sampled_crashes() {
+    let workloads = [(1, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1)];
+    for (at, (lanes, deferred, gathered)) in workloads.repeat(2).into_iter().enumerate() {
+        let trims = at < workloads.len();
+        let mut workload = Workload::of(Logged::Appending, lanes, 3);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        (workload.program.lane_bytes, workload.program.lane_slots) = (32 * 64, 8);
+        let workload = Workload { shared: 2, deferred, gathered, appends: true, trims, ..workload };
+        // A reader may see what is on its way home: the block is not live.
+        let workload = Workload { rounds: 6, checkpoints: true, ..workload };
+        let report = workload.survives(6);
+        assert!(report.images > 1_000, "{report}");
     }
 }
 

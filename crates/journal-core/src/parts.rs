@@ -23,7 +23,8 @@
 //! when it is not written.
 //!
 //! [`Home`] has one owner at a time, and borrows lanes and indexes through [`Lanes`] and
-//! [`Indexes`]; nobody else removes frames or writes home.
+//! [`Indexes`]; nobody else removes frames. Nobody else writes home but appends, which may do so
+//! meanwhile ([`Common::discard_before_append`]). [`Lanes::passing`] says what they still need.
 
 pub use crate::commit::active::Spilled;
 pub use crate::commit::one_operation::{Alone, Sole};
@@ -35,14 +36,14 @@ pub use crate::home::content::{apply_frames, build_from_lanes, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
 pub use crate::home::report::{Step, StepBounds};
 pub use crate::home::waiting::Waiting;
-pub use crate::home::{Home, HomeScratch, Lanes};
+pub use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{
     EntryAddresses, Index, IndexMemory, Indexes, Lead, LentMemory, RUN_BLOCKS, is_of_run, share_of,
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
-pub use crate::order::ordered::Pace;
-pub use crate::reclaim::movable::{Movable, pick_to_move};
+pub use crate::order::ordered::{OrderedDevice, Pace};
+pub use crate::reclaim::movable::{Movable, pick_listed, pick_to_move};
 pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};

@@ -324,6 +324,40 @@ fn a_growing_disk_is_zero_behind_its_file_and_makes_it_longer() {
     assert_eq!(past.kind, DeviceErrorKind::OutOfRange);
 }
 
+/// The end of the file is discarded while another handle writes behind it.
+#[test]
+fn a_growing_disk_cuts_off_nothing_that_another_handle_writes() {
+    let scratch = Scratch::new("growing-beside");
+    let disk = scratch.create(FileDiskOptions::new().growing(BLOCKS)).expect("a disk");
+    let (mut one, mut other) = (disk.clone(), disk.clone());
+    let both = std::sync::Barrier::new(2);
+    let mut found = [0; BLOCK];
+    for round in 0..500 {
+        one.write(BlockNumber(5), &[1; BLOCK]).expect("room");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                both.wait();
+                other.write(BlockNumber(6), &[2; BLOCK]).expect("room");
+            });
+            both.wait();
+            one.discard(BlockNumber(5), 1).expect("can be");
+        });
+        one.read(BlockNumber(6), &mut found).expect("reads");
+        assert!(found == [2; BLOCK], "in round {round}");
+        one.discard(BlockNumber(6), 1).expect("can be");
+    }
+    // A write that is under way has the disk stay as long as it is.
+    one.write(BlockNumber(5), &[1; BLOCK]).expect("room");
+    let end = Arc::clone(&disk.end);
+    std::thread::scope(|scope| {
+        let writes = end.read().expect("no panic");
+        let discard = scope.spawn(|| one.discard(BlockNumber(5), 1).expect("can be"));
+        std::thread::sleep(core::time::Duration::from_millis(20));
+        assert!(!discard.is_finished());
+        drop(writes);
+    });
+}
+
 /// The file has the same length and the same space afterwards, on file systems that zero a range
 /// and on those that do not.
 #[test]

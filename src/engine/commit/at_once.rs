@@ -8,6 +8,7 @@ use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::staging::old_images::{OnLoans, OnOlds};
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
@@ -33,7 +34,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the policy sees them.
     pub(crate) fn commit_at_once(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,
@@ -49,7 +50,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[inline]
     fn commit_unstaged(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         operations: &[Operation<'_>],
         durability: Durability,

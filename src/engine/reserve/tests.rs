@@ -177,11 +177,12 @@ fn the_thread_in_the_background_makes_room_for_frames() {
     // Frames that are only reserved do not come free by a checkpoint.
     let mut large = journal.begin().expect("begins");
     (0..60).for_each(|number| large.write(BlockNumber(number), &[1; BLOCK]).expect("fits"));
-    assert!(!shared.is_short(Stage::WriteHome) && !shared.bell.was_asked());
+    assert!(!shared.is_short_beside(Stage::WriteHome, None) && !shared.bell.was_asked());
     large.abort();
     let write = |number| journal.transact(|tx| tx.write(BlockNumber(number), &[1; BLOCK]));
     (0..60).for_each(|number| write(number).expect("commits"));
-    let is_made = || shared.done().checkpoints > 0 && !shared.is_short(Stage::WriteHome);
+    let is_made =
+        || shared.done().checkpoints > 0 && !shared.is_short_beside(Stage::WriteHome, None);
     let begun = std::time::Instant::now();
     while !is_made() {
         assert!(begun.elapsed() < Duration::from_secs(60), "it makes no room");

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::parts::{
-    Content, Home, HomeScratch, InLane, Movable, Operations, Scratch, Versions, Waiting, filled_by,
-    pick_to_move, pinned_by, segment_to_clean,
+    Home, HomeScratch, Movable, Waiting, filled_by, pick_to_move, pinned_by, segment_to_clean,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
@@ -16,12 +15,13 @@ use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::home_cell::{Held, UpkeepCell};
-use crate::shared::lane_cell::{LaneCell, LaneState};
+use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
-use crate::shared::{Done, Shared, ShortOf};
+use crate::shared::{Done, Shared};
 use crate::threads::free_space::Unreserved;
 use crate::threads::sync::thread::{self, JoinHandle};
 use crate::threads::sync::{AtomicBool, Ordering};
@@ -39,16 +39,21 @@ pub(super) type HeldUpkeep<'c> = Held<'c, UpkeepCell>;
 /// What writes home, in hand.
 type HeldHome<'c, M> = Held<
     'c,
-    Home<
-        <M as journal_core::Machine>::Pmem,
-        <M as journal_core::Machine>::Disk,
-        <M as journal_core::Machine>::Hook,
-    >,
+    Home<<M as journal_core::Machine>::Pmem, DiskOf<M>, <M as journal_core::Machine>::Hook>,
 >;
 
 /// What is called behind each batch of a checkpoint: with what was done so far, and how many frames
 /// there were more when it began than blocks have gone home. It says whether to go on.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&CheckpointReport, u64) -> ControlFlow<()>;
+
+/// How a checkpoint has ended.
+pub(super) struct Ended {
+    pub(super) report: CheckpointReport,
+    /// Why a block stays, if one does for want of a shield.
+    pub(super) stays: Option<Error>,
+    /// Whether appends kept heads back.
+    pub(super) is_held: bool,
+}
 
 /// What is freed without the device.
 enum Frees {
@@ -59,10 +64,11 @@ enum Frees {
 }
 
 impl<L, M: Machine> Shared<L, M> {
-    /// How far all lanes may be read, added up: it grows with each commit.
+    /// How far all lanes may be read, and how many appends have ended, added up: it grows whenever
+    /// something may come free that could not before.
     pub(super) fn readable(&self) -> u64 {
         let each = self.lanes.iter().map(|cell| cell.reach.readable_to());
-        each.fold(0, u64::wrapping_add)
+        each.fold(self.appends.ended(), u64::wrapping_add)
     }
 
     /// Whether the thread in the background keeps some frames free. Not where there are slots: what
@@ -76,7 +82,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, and only for a
     /// transaction that needs room. If it panics, in a device, a policy or an assertion, blocks may
     /// be half on their way: the journal has failed then.
-    fn with_upkeep<R>(
+    pub(super) fn with_upkeep<R>(
         &self,
         call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
@@ -106,35 +112,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.home.lock_behind().map_err(|_| self.poisoned())
     }
 
-    /// Writes home everything that is committed by now, and removes it from the lanes.
-    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()))
-    }
-
-    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it.
-    pub(crate) fn checkpoint_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
-        self.with_upkeep(|cell| {
-            let mut stays = None;
-            let report = self.checkpoint_in(cell, Scope::All, &mut stays, each)?;
-            stays.map_or(Ok(report), Err)
-        })
-    }
-
     /// Writes home what the rings would have to keep, and lets them go on without it.
     pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
         if self.common.geometry.lane_slots_and_log() == 0 {
             return self.checkpoint();
         }
-        self.with_upkeep(|cell| {
-            let mut stays = None;
+        self.whole(|cell| {
             // No home is overwritten as long as there is a new place for its block.
             if self.moves_to_log() {
                 self.move_all(cell)?;
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
-            let report = self.checkpoint_but(cell, Scope::Rings, &mut stays)?;
-            stays.map_or(Ok(report), Err)
+            self.checkpoint_in(cell, Scope::Rings, &mut |_, _| ControlFlow::Continue(()))
         })
     }
 
@@ -145,32 +135,32 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
-        self.checkpoint_in(cell, scope, stays, &mut |_, _| ControlFlow::Continue(()))
+        let ended = self.checkpoint_in(cell, scope, &mut |_, _| ControlFlow::Continue(()))?;
+        // A whole checkpoint knows of every block that stays.
+        *stays = if scope == Scope::All { ended.stays } else { ended.stays.or(*stays) };
+        Ok(ended.report)
     }
 
-    /// Like [`checkpoint_but`](Self::checkpoint_but), with a call behind each batch.
-    fn checkpoint_in(
+    /// Makes a checkpoint, with a call behind each batch.
+    pub(super) fn checkpoint_in(
         &self,
         cell: &mut HeldUpkeep<'_>,
         scope: Scope,
-        stays: &mut Option<Error>,
         each: Each<'_>,
-    ) -> Result<CheckpointReport, Error> {
+    ) -> Result<Ended, Error> {
         self.check_not_failed()?;
         trace::checkpoint_begins();
-        let mut report = CheckpointReport::default();
         let start = Instant::now();
         let mut waiting = core::mem::take(&mut cell.waiting);
-        let result = self.write_and_reclaim(cell, &mut waiting, scope, &mut report, each);
+        let result = self.write_and_reclaim(cell, &mut waiting, scope, each);
         cell.waiting = waiting;
-        let staying = result.inspect_err(|error| self.fail_of(*error))?;
-        // A whole checkpoint knows of every block that stays.
-        *stays = if scope == Scope::All { staying } else { staying.or(*stays) };
-        self.note_checkpoint(&report, start);
+        let ended = result.inspect_err(|error| self.fail_of(*error))?;
+        let report = &ended.report;
+        self.note_checkpoint(report, start);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             cell.in_vain = None;
         }
-        Ok(report)
+        Ok(ended)
     }
 
     /// Notes what a checkpoint has done, and wakes a transaction that waits for room.
@@ -188,23 +178,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         total.unreadable += report.unreadable;
         total.longest_pass = total.longest_pass.max(report.longest_pass);
         drop(done);
-        self.levels.note_left(self.least_room());
+        self.note_left();
         trace::checkpointed(report);
         if report.freed_bytes > 0 || report.freed_slots > 0 {
             self.tell_waiters_for_room();
         }
     }
 
-    /// Returns what stays for want of a shield. Between two steps a transaction that needs room
-    /// has the upkeep.
+    /// Between two steps a transaction that needs room has the upkeep.
     fn write_and_reclaim(
         &self,
         cell: &mut HeldUpkeep<'_>,
         waiting: &mut Vec<BlockNumber>,
         scope: Scope,
-        report: &mut CheckpointReport,
         each: Each<'_>,
-    ) -> Result<Option<Error>, Error> {
+    ) -> Result<Ended, Error> {
+        let mut made = CheckpointReport::default();
+        let report = &mut made;
         // Room for all that may wait now: the list is made by one pass over the index.
         let (frames, asked) = (self.frames(), self.upkeep.asked());
         waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
@@ -246,14 +236,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.upkeep.asked() != asked && !is_ended {
             self.pass_in_steps(cell, frames, report)?;
         }
-        self.writing(|| {
-            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+        let is_held = !self.let_heads_pass(cell, report)? && !is_ended;
+        Ok(Ended { report: made, stays, is_held })
+    }
+
+    /// Lets the heads go on behind what is home. Returns whether no append keeps one from going
+    /// further.
+    pub(super) fn let_heads_pass(
+        &self,
+        cell: &mut UpkeepCell,
+        report: &mut CheckpointReport,
+    ) -> Result<bool, Error> {
+        let passed = self.writing(|| {
+            let UpkeepCell { batch, front, payload, blocks, .. } = cell;
             let waiting = Waiting::in_memory(&mut []);
             let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-            let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
             Ok(self.lock_home()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
-        })?;
-        Ok(stays)
+        });
+        passed.inspect_err(|error| self.fail_of(*error))
     }
 
     /// Writes home, or lets heads go on, while no snapshot is open and no frame is forgotten that
@@ -264,35 +265,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let result = call();
         self.writes_home.end();
         result
-    }
-
-    /// Writes to the disk, and syncs, what the policy puts there. Returns how many bytes of the
-    /// lane were stored before that.
-    pub(crate) fn write_to_disk<O: Operations + ?Sized>(
-        &self,
-        lane: LaneNumber,
-        content: &Content<'_, O>,
-        scratch: &mut Scratch<'_>,
-        versions: &mut impl Versions,
-    ) -> Result<u64, Error> {
-        let take = || {
-            let mut state = self.lock_lane(self.lane(lane))?;
-            let LaneState { lane, slots, .. } = &mut *state;
-            Ok::<_, Error>(InLane { lane, states: slots }.take_log_block())
-        };
-        self.fail_on_panic(|| {
-            let home = self
-                .home
-                .try_lock_first()
-                .map_or_else(|| self.stopped(ShortOf::Home, || self.home.lock_first()), Ok);
-            let mut home = home.map_err(|_| self.poisoned())?;
-            let (common, lanes) = (&self.common, &mut LanesOf(self));
-            let stored =
-                home.discard_before_append(common, lanes, lane, content, scratch, versions);
-            let stored = stored.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
-            let written = home.write_ahead(common, content, scratch, versions, take);
-            written.map(|_| stored).inspect_err(|error| self.fail_of(*error))
-        })
     }
 
     /// Frames in the lanes, more or less.
@@ -345,7 +317,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && before.freed() == after.freed()
             && before.checkpointed.unreadable == after.checkpointed.unreadable;
         cell.in_vain = is_the_end.then_some(readable);
-        self.levels.note_left(self.least_room());
+        self.note_left();
         stays.filter(|_| !is_there(Stage::WriteHome)).map_or(Ok(()), Err)
     }
 
@@ -489,6 +461,22 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(self.free_in_memory(cell, Frees::Slots)?.freed_slots)
     }
 
+    /// Empties the segment of a lane's log that has least in it. Returns the number of blocks of
+    /// the log that have come free.
+    pub(super) fn clean_segment(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        lane: LaneNumber,
+        stays: &mut Option<Error>,
+    ) -> Result<u64, Error> {
+        let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), lane)?;
+        let Some(segment) = segment else { return Ok(0) };
+        match self.move_segment(cell, segment)? {
+            0 => Ok(self.checkpoint_but(cell, segment, stays)?.freed_slots),
+            freed => Ok(freed),
+        }
+    }
+
     /// Makes blocks of the disk-side log free. What is left in its emptiest segments is moved,
     /// where that frees more than it takes, or else written home.
     fn clean_log(
@@ -501,20 +489,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut rounds = geometry.log_blocks().checked_div(geometry.segment_blocks.into());
         while let Some(left) = rounds.filter(|left| *left > 0 && !is_enough()) {
             rounds = Some(left - 1);
+            let wanted = self.levels.of(Stage::WriteHome).log_blocks;
             let mut freed_slots = 0;
             for number in (0..geometry.lanes).map(LaneNumber) {
-                let cell_of = self.lane(number);
-                let wanted = self.levels.of(Stage::WriteHome).log_blocks;
-                if self.log_left(cell_of, wanted) >= wanted {
-                    continue;
+                if self.log_left(self.lane(number), wanted) < wanted {
+                    freed_slots += self.clean_segment(cell, number, stays)?;
                 }
-                let segment = segment_to_clean(&mut LanesOf(self), &mut SharesOf(self), number)?;
-                let Some(segment) = segment else { continue };
-                let freed = self.move_segment(cell, segment)?;
-                freed_slots += match freed {
-                    0 => self.checkpoint_but(cell, segment, stays)?.freed_slots,
-                    freed => freed,
-                };
             }
             if freed_slots == 0 {
                 // Records of blocks not in the log keep the heads from passing the records of
@@ -604,11 +584,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a stage begins because some lane has too few free blocks in the disk-side log.
-    fn log_is_short(&self, stage: Stage) -> bool {
+    pub(super) fn log_is_short(&self, stage: Stage) -> bool {
         self.log_is_below(self.levels.of(stage).log_blocks)
     }
 
-    fn log_is_below(&self, wanted: u64) -> bool {
+    pub(super) fn log_is_below(&self, wanted: u64) -> bool {
         self.lanes.iter().any(|cell| self.log_left(cell, wanted) < wanted)
     }
 
@@ -650,6 +630,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Some((gathered.running.lane, gathered.running.reserved_bytes))
     }
 
+    /// What the running transaction has reserved, where that counts as room when it is decided what
+    /// to do. A commit that looks whether a threshold is crossed does not count it, and so neither
+    /// does what is noted for that. When the running transaction commits, it is noted anew.
+    pub(super) fn room_of_running(&self) -> Option<(LaneNumber, u64)> {
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        if has_log { self.reserved_by_running() } else { None }
+    }
+
+    /// Notes how much room the upkeep has left, for the thresholds.
+    pub(super) fn note_left(&self) {
+        self.levels.note_left(self.least_room());
+    }
+
+    /// Notes for the thresholds that the running transaction has committed, and has given back most
+    /// of what it had reserved.
+    pub(in crate::engine) fn note_given_back(&self) {
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        if has_log && self.keeps(Rule::RunningGivesBack) {
+            self.note_left();
+        }
+    }
+
     /// What is free in the lane that has least, of each kind.
     pub(super) fn least_room(&self) -> Room {
         let least = |of: fn(&LaneCell<M>) -> &Unreserved| {
@@ -663,12 +665,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether there is too little room for the transactions to come, so that a stage begins: in
-    /// some lane, or in some share of the index, which only writing home helps.
-    pub(crate) fn is_short(&self, stage: Stage) -> bool {
-        self.is_short_beside(stage, None)
-    }
-
-    fn is_short_beside(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+    /// some lane, or in some share of the index, which only writing home helps. What the running
+    /// transaction has reserved may be counted as room.
+    pub(in crate::engine) fn is_short_beside(
+        &self,
+        stage: Stage,
+        running: Option<(LaneNumber, u64)>,
+    ) -> bool {
         let is_short_of_frames = stage == Stage::WriteHome && self.is_short_of_frames();
         is_short_of_frames || self.is_short_of_bytes(stage, running)
     }
@@ -685,9 +688,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a threshold is crossed that asks for the upkeep.
-    pub(super) fn is_due(&self, running: Option<(LaneNumber, u64)>) -> bool {
+    fn is_due(&self) -> bool {
         let (least, levels) = (self.least_room(), &self.levels);
-        self.each_left(running).any(|left| left < levels.asks_below_bytes())
+        least.bytes < levels.asks_below_bytes()
             || least.slots < levels.asks_below_slots()
             || self.log_is_below(levels.asks_below_log_blocks())
             || self.is_short_of_frames()
@@ -697,15 +700,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the running transaction has reserved is no reason to write anything home: when it commits,
     /// it gives most of that back.
     pub(crate) fn keep_room(&self) -> Result<(), Error> {
-        let running = self.reserved_by_running();
-        if !self.is_due(running) {
+        if !self.is_due() {
             return Ok(());
         }
+        let running = self.reserved_by_running();
         match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {
             // A commit that finds no room is told.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,
         }
+    }
+
+    /// Makes room ahead of need, in the thread in the background.
+    pub(super) fn keep_room_behind(&self) -> Result<(), Error> {
+        let running = self.room_of_running();
+        self.make_room_ahead(|stage| !self.is_short_beside(stage, running))
     }
 
     /// Asks the checkpointing thread to work, if there is one.
@@ -748,7 +757,7 @@ impl Checkpointer {
                 // A failure makes the journal fail, which tells every caller.
                 let _ = its.tick(begun.elapsed());
                 if its.bell.was_asked() {
-                    let _ = its.make_room_ahead(|stage| !its.is_short(stage));
+                    let _ = its.keep_room_behind();
                 } else {
                     thread::park_timeout(CHECKPOINTER_NAP);
                 }

@@ -10,7 +10,12 @@
 //!      the oldest frames of all shares, and so perhaps none of that one. Further transactions
 //!      take further steps, until the share has frames again or has none left.
 //! IS5. A commit that has crossed the first threshold alone takes a step that writes nothing home:
-//!      it folds frames, and gives slots of older versions back.
+//!      it folds frames, and gives slots of older versions back. Where there is a disk-side log, it
+//!      moves blocks there.
+//! IS6. A step that empties a segment of the disk-side log empties one.
+//! IS7. Where an append keeps a head back, and nothing else can be done in a step, the thread waits
+//!      for the end of one append. It has nothing in hand but its blocks then. An append in flight
+//!      waits for no block, no room and no upkeep.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -18,7 +23,8 @@ use std::time::Instant;
 
 use journal_core::parts::{HomeScratch, Oldest, Step, StepBounds, Waiting};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, CheckpointReport, FoldReport, Scope};
+use journal_core::units::LaneNumber;
+use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
@@ -26,12 +32,16 @@ use crate::machine::Machine;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
-use crate::shared::levels::Stage;
+use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
 
 /// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
 const BATCHES_AT_ONCE: usize = 8;
+
+/// When this number of appends have ended, and no step behind them has freed anything, all is
+/// tried.
+const AWAITED_MAX: u32 = 8;
 
 /// A step of an upkeep that nobody waits for.
 const ALL_TIME: StepBounds = StepBounds { nanos: u64::MAX, writes_home: true, lists_all: false };
@@ -42,6 +52,9 @@ enum Next {
     Leave,
     /// Takes another step.
     Again,
+    /// Takes another step when an append has ended that keeps a head back. This number had ended
+    /// before the step.
+    AgainBehind(u64),
     /// Tries everything.
     TryAll,
 }
@@ -95,24 +108,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Ok(());
             }
         }
-        // What lies in the disk-side log comes free by segments.
-        if self.common.geometry.lane_log_blocks == 0 {
-            // Others may take what comes free. The steps are enough if none does.
-            let mut made = Made::default();
-            let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
-            let next = loop {
-                let before = made.home.blocks;
-                match self.make_step(&is_there, (Stage::WriteHome, 1), &mut made)? {
-                    Next::Again if left > 0 => {
-                        left = left.saturating_sub((made.home.blocks - before).max(1));
-                    }
-                    next => break next,
+        // Others may take what comes free. The steps are enough if none does.
+        let mut made = Made::default();
+        let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
+        let wanted = Room { bytes: 0, slots: 1, log_blocks: 1 };
+        let mut awaited = 0;
+        let next = loop {
+            let before = made.home.blocks;
+            match self.make_step(&is_there, (Stage::WriteHome, wanted), &mut made)? {
+                Next::Again if left > 0 => {
+                    left = left.saturating_sub((made.home.blocks - before).max(1));
+                    awaited = 0;
                 }
-            };
-            self.note_made(&made, start);
-            if matches!(next, Next::Leave) {
-                return Ok(());
+                Next::AgainBehind(ended) if awaited < AWAITED_MAX => {
+                    self.appends.await_one(ended);
+                    awaited += 1;
+                }
+                next => break next,
             }
+        };
+        self.note_made(&made, start);
+        if matches!(next, Next::Leave) {
+            return Ok(());
         }
         self.with_upkeep_first(|cell| self.make_room_in(cell, is_there))
     }
@@ -132,7 +149,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn make_step(
         &self,
         is_there: impl Fn(Stage) -> bool,
-        (stage, wanted_slots): (Stage, u64),
+        (stage, wanted): (Stage, Room),
         made: &mut Made,
     ) -> Result<Next, Error> {
         self.with_upkeep_first(|cell| {
@@ -143,14 +160,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Ok(Next::TryAll);
             }
             self.check_not_failed()?;
-            let before = made.freed();
-            let step = self.step_for_all(cell, (stage, wanted_slots), made);
+            let (before, ended) = (made.freed(), self.appends.ended());
+            let step = match self.common.geometry.lane_log_blocks {
+                0 => self.step_for_all(cell, (stage, wanted.slots), made),
+                _ => self.step_beside_log(cell, (stage, wanted), made),
+            };
             let step = step.inspect_err(|error| self.fail_of(*error))?;
             if made.freed() > before {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();
             }
-            Ok(if step == Step::Done { Next::Again } else { Next::TryAll })
+            Ok(match step {
+                Step::Done => Next::Again,
+                Step::Held if self.keeps(Rule::StepAwaitsAppend) => Next::AgainBehind(ended),
+                Step::Held | Step::Empty | Step::Stuck => Next::TryAll,
+            })
         })
     }
 
@@ -177,6 +201,47 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
         }
         self.step_in(cell, most, Which::Rings, made)
+    }
+
+    /// Takes one step where there is a disk-side log. What is cheapest comes first: frames are
+    /// folded and places of older versions come free, blocks that keep heads back are moved to the
+    /// log, and then one segment is emptied, or blocks go home.
+    fn step_beside_log(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        (stage, wanted): (Stage, Room),
+        made: &mut Made,
+    ) -> Result<Step, Error> {
+        let (blocks, may) = self.longest_step(stage);
+        let reclaims = (blocks, StepBounds { writes_home: false, ..may });
+        let lacks_log = self.log_is_below(wanted.log_blocks);
+        let is_short_of_slots = |at: &LaneCell<M>| at.unreserved_slots.left() < wanted.slots;
+        let has_slots = self.common.geometry.lane_slots > 0;
+        if lacks_log || (has_slots && self.lanes.iter().any(|at| is_short_of_slots(at))) {
+            self.uses.advance();
+            if self.step_in(cell, reclaims, Which::Slots, made)? == Step::Done {
+                return Ok(Step::Done);
+            }
+        }
+        if lacks_log && may.writes_home {
+            let lanes = (0..self.common.geometry.lanes).map(LaneNumber);
+            let lane = lanes.min_by_key(|lane| self.log_left(self.lane(*lane), wanted.log_blocks));
+            let mut stays = None;
+            if self.clean_segment(cell, lane.unwrap_or(LaneNumber(0)), &mut stays)? > 0 {
+                return Ok(Step::Done);
+            }
+        }
+        if self.step_in(cell, reclaims, Which::Rings, made)? == Step::Done {
+            return Ok(Step::Done);
+        }
+        let has_room = !self.log_is_short(Stage::WriteHome);
+        if self.moves_to_log() && has_room && self.move_oldest(cell, blocks)? > 0 {
+            return Ok(Step::Done);
+        }
+        match may.writes_home {
+            true => self.step_in(cell, (blocks, may), Which::Rings, made),
+            false => Ok(Step::Stuck),
+        }
     }
 
     /// The most that one step of a stage does for a transaction.
@@ -320,20 +385,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.bell.was_asked() {
             return Ok(());
         }
-        let is_short = |stage| self.is_short(stage) || self.slots_are_short(stage);
         let has_log = self.common.geometry.lane_log_blocks > 0;
-        let is_due = match has_log {
-            true => self.is_due(self.reserved_by_running()),
-            false => is_short(Stage::Reclaim) || is_short(Stage::WriteHome),
+        let running = self.room_of_running();
+        let is_short = |stage| {
+            let is_short = self.is_short_beside(stage, running) || self.slots_are_short(stage);
+            is_short || (has_log && self.log_is_short(stage))
         };
-        if !is_due {
-            self.levels.note_left(self.least_room());
+        if !is_short(Stage::Reclaim) && !is_short(Stage::WriteHome) {
+            self.note_left();
             return Ok(());
         }
-        self.stopped(ShortOf::RoomAhead, || match has_log {
-            true => self.keep_room(),
-            false => self.make_room_by_a_step(is_short),
-        })
+        self.stopped(ShortOf::RoomAhead, || self.make_room_by_a_step(is_short))
     }
 
     fn make_room_by_a_step(&self, is_short: impl Fn(Stage) -> bool) -> Result<(), Error> {
@@ -348,11 +410,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let only_reclaims =
             self.common.geometry.lane_slots_and_log() > 0 && !is_short(Stage::WriteHome);
         let stage = if only_reclaims { Stage::Reclaim } else { Stage::WriteHome };
-        let wanted = self.levels.of(stage).slots;
+        let wanted = self.levels.of(stage);
         let (mut made, start) = (Made::default(), Instant::now());
         let next = self.make_step(|stage| !is_short(stage), (stage, wanted), &mut made)?;
         self.note_made(&made, start);
-        self.levels.note_left(self.least_room());
+        self.note_left();
         if matches!(next, Next::Again) && is_short(stage) {
             self.ask_for_checkpoint();
         }

@@ -1,11 +1,13 @@
 //! The upkeep: it makes room beside threads that commit.
 
+mod appends;
 pub(crate) mod checkpoint;
 mod in_steps;
 pub(crate) mod move_to_log;
 mod notes;
 mod relog;
 pub(crate) mod trim;
+mod whole;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -12,7 +12,7 @@
 //! **Crash**: as for a commit. Either a block's newest version is the one in the log, or it is what
 //! it was, and the log's block is free.
 
-use journal_core::parts::{Goes, Movable, pick_to_move};
+use journal_core::parts::{Goes, Movable, pick_listed, pick_to_move};
 use journal_core::policy::Policy;
 use journal_core::slot::NamedSlot;
 use journal_core::units::{LaneNumber, Stamp};
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lending::SharesOf;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
@@ -52,20 +53,40 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Moves blocks that are free, those that were changed longest ago first, with one sync and one
     /// fence. Returns how many.
     pub(crate) fn move_to_log(&self, cell: &mut UpkeepCell, what: Movable) -> Result<u64, Error> {
-        self.check_not_failed()?;
-        let block_bytes = self.common.block_bytes();
         let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(0) };
         let mut picked = vec![(Stamp(0), BlockNumber(0)); 2 * most];
         let count = pick_to_move(&mut SharesOf(self), what, most, &mut picked);
-        if count == 0 {
+        self.move_picked(cell, lane, &picked[..count])
+    }
+
+    /// Like [`move_to_log`](Self::move_to_log), of changes whose frames lie nearest to the heads,
+    /// and of this number of blocks at most.
+    pub(super) fn move_oldest(&self, cell: &mut UpkeepCell, most: usize) -> Result<u64, Error> {
+        let Some((lane, at_once)) = self.moved_at_once(cell) else { return Ok(0) };
+        let mut picked = vec![(Stamp(0), BlockNumber(0)); most.min(at_once)];
+        let listed = cell.left.of(&cell.oldest);
+        let count = pick_listed(&mut SharesOf(self), listed, picked.len(), &mut picked);
+        self.move_picked(cell, lane, &picked[..count])
+    }
+
+    /// Moves those of some blocks that are free, through this lane.
+    fn move_picked(
+        &self,
+        cell: &mut UpkeepCell,
+        lane: LaneNumber,
+        picked: &[(Stamp, BlockNumber)],
+    ) -> Result<u64, Error> {
+        self.check_not_failed()?;
+        let block_bytes = self.common.block_bytes();
+        if picked.is_empty() {
             return Ok(0);
         }
         let mut seat = self.seats.sit();
         let age = seat.last_age();
         seat.work.lane = lane;
         let mut images = cell.blocks.chunks_exact_mut(block_bytes);
-        let mut operations = Vec::with_capacity(count);
-        for (_, block) in &picked[..count] {
+        let mut operations = Vec::with_capacity(picked.len());
+        for (_, block) in picked {
             let Some(image) = images.next() else { break };
             match self.take_to_move(&mut seat, age, *block, image, Takes::Content) {
                 Ok(Some(_)) => operations.push(Operation::write(*block, image)),
@@ -109,7 +130,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// be read stays where it is.
     pub(super) fn take_to_move(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         block: BlockNumber,
         image: &mut [u8],
@@ -143,7 +164,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Returns how many they are.
     pub(super) fn commit_moved(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         operations: &[Operation<'_>],
         goes: Goes,
     ) -> Result<u64, Error> {

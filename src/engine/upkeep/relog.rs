@@ -28,7 +28,8 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
-use crate::shared::lending::{LanesOf, SharesOf};
+use crate::shared::home_cell::one_sync::DiskOf;
+use crate::shared::lending::SharesOf;
 use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
@@ -99,20 +100,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(freed > 0);
         }
         let mut report = CheckpointReport::default();
-        self.writing(|| {
-            let UpkeepCell { batch, front, payload, blocks, .. } = cell;
-            let waiting = Waiting::in_memory(&mut []);
-            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-            Ok(self.lock_home()?.let_heads_pass(
-                common,
-                lanes,
-                shares,
-                &mut scratch,
-                &mut report,
-            )?)
-        })
-        .inspect_err(|error| self.fail_of(*error))?;
+        let _ = self.let_heads_pass(cell, &mut report)?;
         if report.freed_bytes > 0 {
             self.tell_waiters_for_room();
         }
@@ -182,7 +170,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// since it was found.
     fn take_to_copy(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         age: Age,
         block: BlockNumber,
         image: &mut [u8],

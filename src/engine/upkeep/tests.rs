@@ -1,4 +1,4 @@
-//! What a tick does for one batch, and what it does once.
+//! What a tick does for one batch, and what it does once; and what thresholds count.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use sim_disk::Mutator;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
 use crate::shared::index_memory::looks::LOOKS;
-use crate::{AnyPolicy, Journal, Lcow, Options};
+use crate::{AnyPolicy, Journal, Lcow, Options, TwoLevel};
 
 const SLOTS: u64 = 20_000;
 
@@ -44,4 +44,44 @@ fn batches_of_a_tick_share_a_pass_through_the_index() {
         assert_eq!(found[0], number as u8 | 1);
     }
     assert!(looks < 300 * SLOTS, "{} looks for each slot", looks / SLOTS);
+}
+
+/// A running transaction has reserved so much that too little is left, and will give it back.
+/// Commits do not ask for the upkeep again and again, and the thread behind them does nothing.
+#[test]
+fn what_a_running_transaction_has_reserved_asks_for_nothing() {
+    let disk = TinyDisk::of(journal_core::BlockSize::DEFAULT, 512);
+    let policy = TwoLevel::with(TwoLevel::new().settings().compares(false));
+    let options = Options::new().policy(AnyPolicy::from(policy)).hook(Mutator::new()).lanes(1);
+    let options = options.lane_bytes(64 << 10).lane_log_blocks(128).segment_blocks(4);
+    let options = options.thresholds(Thresholds::new(128, 255)).upkeep_in_commits(true);
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    let shared = journal.shared();
+    let left = || shared.lanes[0].unreserved.left();
+    let reclaims_at = shared.levels.asks_below_bytes();
+    let patch = |number| journal.transact(|tx| tx.write_at(BlockNumber(number), 8, b"patch"));
+    for number in 0..6 {
+        let gathered =
+            journal.transact_gathered(|tx| tx.write_at(BlockNumber(100 + number), 9, b"x"));
+        gathered.expect("gathers");
+    }
+    while left() >= reclaims_at {
+        patch(1).expect("commits");
+    }
+    patch(1).expect("commits, and looks");
+    let before = shared.done();
+    for _ in 0..3 {
+        patch(1).expect("commits");
+        assert!(shared.levels.asks_below_bytes() <= left(), "the next one asks again");
+        shared.keep_room_behind().expect("there is room");
+        journal.tick(Duration::ZERO).expect("there is room");
+    }
+    let after = shared.done();
+    assert_eq!((after.freed(), after.stops.in_commits), (before.freed(), before.stops.in_commits));
+    assert_eq!(after.freed(), (0, 0, 0));
+    // Behind it the threshold is where it was.
+    journal.sync().expect("commits");
+    assert!(shared.levels.asks_below_bytes() == reclaims_at && left() >= reclaims_at);
 }

@@ -4,6 +4,7 @@
 //!      has the block. Nobody writes it then, and no read builds on what the disk holds.
 //! TR2. No step of a checkpoint is under way meanwhile. One that began before the discard could
 //!      write the block's old content behind the trim.
+//!      Nor is anything written ahead of its record (AP4).
 //! TR3. The trim gives the blocks back behind a sync. What the disk holds of them then is what a
 //!      crash leaves: once the discard's frame is gone, patches apply to that.
 //!
@@ -17,6 +18,7 @@ use journal_core::{BlockDevice as _, BlockNumber, Rule};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::home_cell::one_sync::DiskOf;
 use crate::staging::seat::Seat;
 
 /// What blocks hold on the device when the journal has forgotten them.
@@ -33,7 +35,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// returns which these are. The caller's transaction has all of the blocks, which ascend.
     pub(crate) fn forget_home(
         &self,
-        seat: &mut Seat<M::Disk>,
+        seat: &mut Seat<DiskOf<M>>,
         blocks: core::ops::Range<u64>,
         becoming: Becoming,
     ) -> Result<Vec<u64>, Error> {
@@ -49,18 +51,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // 3. The device forgets them, run by run.
             let device = seat.for_reading().device;
-            let mut discarded = Ok(());
-            for run in free.chunk_by(|block, next| block + 1 == *next) {
-                let [first, ..] = run else { continue };
-                let (first, blocks) = (BlockNumber(*first), run.len() as u64);
-                discarded = match becoming {
-                    Becoming::Undefined => device.discard(first, blocks),
-                    Becoming::Zero => device.write_zeroes(first, blocks),
-                };
-                if discarded.is_err() {
-                    break;
-                }
-            }
+            let mut forget = || {
+                free.chunk_by(|block, next| block + 1 == *next).try_for_each(|run| {
+                    let [first, ..] = run else { return Ok(()) };
+                    let (first, blocks) = (BlockNumber(*first), run.len() as u64);
+                    match becoming {
+                        Becoming::Undefined => device.discard(first, blocks),
+                        Becoming::Zero => device.write_zeroes(first, blocks),
+                    }
+                })
+            };
+            let discarded = match self.keeps(Rule::TrimsAlone) {
+                true => self.appends.forgetting(forget),
+                false => forget(),
+            };
             // 4. Durably: also where a part was refused, as it may have been done.
             let synced = device.sync().map_err(Error::Device);
             drop(home);
@@ -147,12 +151,19 @@ mod tests {
         let shared = journal.shared();
         let cell = shared.lane(LaneNumber(0));
         std::thread::scope(|scope| {
-            let lane = shared.lock_lane(cell).expect("free");
+            // The lane is taken when the committer has begun the append.
+            let handle = shared.seats.handle();
+            let syncs = handle.hold_syncs();
             let committer = scope.spawn(|| shared.commit_batch());
             let mut home = [0; 4096];
-            while home != [7; 4096] || !cell.turn.is_busy() {
+            while home != [7; 4096] {
                 let mut disk = disk.clone();
                 disk.read(block, &mut home).expect("reads");
+                std::thread::yield_now();
+            }
+            let lane = shared.lock_lane(cell).expect("free");
+            drop(syncs);
+            while !cell.turn.is_busy() {
                 std::thread::yield_now();
             }
             // The second step, while the committer waits for its lane.

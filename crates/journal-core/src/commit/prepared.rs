@@ -31,8 +31,10 @@ pub trait Versions {
     /// Whether the block is not live, durably, and nobody writes it home at this moment.
     fn may_go_home(&mut self, block: BlockNumber) -> bool;
 
-    /// Whether the index has a frame of the block. Asked of blocks that may go home.
-    fn has_frames(&mut self, _block: BlockNumber) -> bool {
+    /// Notes that the block is about to be written home, which it may be: nobody else writes the
+    /// home from then on. Returns whether a lane has a frame of it that stays until the home is
+    /// synced.
+    fn begins_append(&mut self, _block: BlockNumber) -> bool {
         false
     }
 

@@ -22,7 +22,7 @@ use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::shield::Intent;
-use crate::home::{Home, HomeScratch, Lanes};
+use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::{Hook, Unsynced};
@@ -136,7 +136,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(true)
     }
 
-    /// Drops from the lanes what is home, as far as the order of records allows.
+    /// Drops from the lanes what is home, as far as the order of records allows. Returns whether no
+    /// append keeps a head from going further.
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
@@ -147,22 +148,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         report: &mut CheckpointReport,
-    ) -> Result<(), JournalError> {
+    ) -> Result<bool, JournalError> {
         self.end_attempt();
         let fenced = self.fence_all(common, lanes, true)?;
         if common.geometry.lane_slots_and_log() == 0 {
-            let cut = self.cut_with(indexes, &fenced.bounds, true);
-            return self.advance(common, lanes, indexes, scratch, &fenced, &cut, report);
+            return self.advance(common, lanes, indexes, scratch, (&fenced, true), report);
         }
         loop {
             let mut voided = FoldReport::default();
             self.void_at_home(common, lanes, indexes, &fenced, scratch, &mut voided)?;
-            let cut = self.cut(indexes, &fenced.bounds);
-            self.advance(common, lanes, indexes, scratch, &fenced, &cut, report)?;
+            let is_whole =
+                self.advance(common, lanes, indexes, scratch, (&fenced, false), report)?;
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
-            if !self.has_entries_at_home(indexes, &fenced.bounds) {
-                return Ok(());
+            if !is_whole || !self.has_entries_at_home(indexes, &fenced.bounds) {
+                return Ok(is_whole);
             }
         }
     }
@@ -272,15 +272,18 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             return (collected, left_out);
         }
         for at in 0..collected {
-            let Some(batched) = batch.get(at).copied() else { break };
-            // From here on no slot of the block is written again; since it was collected one may
-            // have been.
-            let leaves = indexes.of(batched.block, |i| search.set_leaving(i, batched.block));
-            if let Some(to) = batch.get_mut(count).filter(|_| leaves) {
-                *to = batched;
+            let Some(block) = batch.get(at).map(|batched| batched.block) else { break };
+            // From here on no slot of the block is written again, and it is not appended. Since it
+            // was collected either may have been.
+            let found = indexes.of(block, |index| {
+                let found = search.decide(index, block)?;
+                search.set_leaving(index, block).then_some(found)
+            });
+            left_out |= found.is_none();
+            if let Some((to, found)) = batch.get_mut(count).zip(found) {
+                *to = found;
                 count = count.saturating_add(1);
             }
-            left_out |= !leaves;
         }
         (count, left_out)
     }
@@ -484,22 +487,19 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// - If it loses one of those that are home, it keeps nothing older: older frames would hide
     ///   what is home.
     ///
-    /// Begins with everything that is durable and shortens a lane at each violation; each round but
-    /// the last shortens one, so it ends.
-    pub(crate) fn cut(&self, indexes: &mut impl Indexes, durable: &Bounds) -> Bounds {
-        self.cut_with(indexes, durable, false)
-    }
-
-    /// Like [`cut`](Self::cut). Where all frames lie in rings alone, a cut that drops everything
-    /// leaves nothing of a block that is home, so its older frames need not be looked at.
-    fn cut_with(
+    /// Begins with `most`, and shortens a lane at each violation; each round but the last shortens
+    /// one, so it ends.
+    ///
+    /// Where all frames lie in rings alone, a cut that drops everything leaves nothing of a block
+    /// that is home, so its older frames need not be looked at.
+    fn cut(
         &self,
         indexes: &mut impl Indexes,
         durable: &Bounds,
-        in_rings_alone: bool,
+        (most, in_rings_alone): (&Bounds, bool),
     ) -> Bounds {
-        let mut cut = *durable;
-        let mut drops_all = in_rings_alone;
+        let mut cut = *most;
+        let mut drops_all = in_rings_alone && most == durable;
         loop {
             let mut shortened = false;
             indexes.each(|index| {
@@ -577,16 +577,49 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         shortened
     }
 
-    /// Moves all heads to the cut, durably, and then takes the space.
-    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    /// Moves all heads to the greatest cut, or before what an append needs. Returns whether no
+    /// append needs anything of what the greatest cut drops.
     pub(crate) fn advance<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        fenced: &FencedLanes,
-        cut: &Bounds,
+        (fenced, in_rings_alone): (&FencedLanes, bool),
+        report: &mut CheckpointReport,
+    ) -> Result<bool, JournalError> {
+        let durable = &fenced.bounds;
+        let mut cut = self.cut(indexes, durable, (durable, in_rings_alone));
+        lanes.passing(|lanes, not_passed| {
+            let not_passed = self.not_passed(not_passed);
+            let mut most = *durable;
+            for (most, (kept, _)) in
+                most.iter_mut().zip(not_passed).filter_map(|(most, kept)| Some((most, kept?)))
+            {
+                *most = (*most).min(kept);
+            }
+            let is_whole = cut.iter().zip(&most).all(|(cut, most)| cut <= most);
+            if !is_whole {
+                cut = self.cut(indexes, durable, (&most, in_rings_alone));
+            }
+            self.pass_cut(common, lanes, indexes, scratch, (fenced, &cut, &not_passed), report)?;
+            Ok(is_whole)
+        })
+    }
+
+    /// The records that heads must not pass, where that is kept to.
+    pub(super) fn not_passed(&self, not_passed: &NotPassed) -> NotPassed {
+        if self.keeps(Rule::AppendsHeld) { *not_passed } else { [None; LANES_MAX as usize] }
+    }
+
+    /// Moves all heads to the cut, durably, and then takes the space.
+    fn pass_cut<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        (fenced, cut, not_passed): (&FencedLanes, &Bounds, &NotPassed),
         report: &mut CheckpointReport,
     ) -> Result<(), JournalError> {
         let mut firsts: [Option<(Sequence, u64)>; LANES_MAX as usize] = [None; LANES_MAX as usize];
@@ -609,6 +642,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let ends = fenced.bounds.iter().zip(fenced.tails);
         for ((record, first), end) in records.iter_mut().zip(firsts).zip(ends) {
             *record = first.unwrap_or((*end.0, end.1));
+        }
+        // The index may know nothing of such a record.
+        for (record, kept) in records.iter_mut().zip(not_passed) {
+            *record = kept.map_or(*record, |kept| (*record).min(kept));
         }
         if !self.store_heads(common, lanes, fenced, &records)? {
             return Ok(());

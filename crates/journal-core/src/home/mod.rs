@@ -30,7 +30,10 @@ use crate::ports::pmem::Pmem;
 use crate::space::lane::InLane;
 use crate::space::stored::{Stored, WEAR_PARTS};
 use crate::space::superblocks::{Superblock, Superblocks};
-use crate::units::LaneNumber;
+use crate::units::{LANES_MAX, LaneNumber, Sequence};
+
+/// Of each lane, the first record that its head may not pass, and where that lies, if there is one.
+pub type NotPassed = [Option<(Sequence, u64)>; LANES_MAX as usize];
 
 /// All lanes of a journal.
 pub trait Lanes<P, H> {
@@ -54,6 +57,11 @@ pub trait Lanes<P, H> {
     /// of speed only: the frame may be gone.
     fn prefetch(&self, frame: &FrameAt) {
         let _ = frame;
+    }
+
+    /// Calls while no append begins, with the records that no head may pass: appends need them.
+    fn passing<R>(&mut self, call: impl FnOnce(&mut Self, &NotPassed) -> R) -> R {
+        call(self, &[None; LANES_MAX as usize])
     }
 
     /// Fails if some index share was poisoned and an empty one was shown instead. Called before a

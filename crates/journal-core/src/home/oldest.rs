@@ -102,6 +102,14 @@ impl Listed {
     }
 }
 
+impl Left {
+    /// What is left of a list.
+    #[must_use]
+    pub fn of<'l>(&self, listed: &'l [Listed]) -> &'l [Listed] {
+        listed.get(self.from..self.end).unwrap_or_default()
+    }
+}
+
 /// Nodes of the indexes that are gone through for one list of blocks in slots.
 const NODES_EACH: usize = 1 << 13;
 

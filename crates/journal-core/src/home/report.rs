@@ -38,6 +38,8 @@ pub enum Step {
     Empty,
     /// Something keeps the heads where they are that a step does not deal with.
     Stuck,
+    /// An append keeps a head where it is, for as long as it is on its way home.
+    Held,
 }
 
 /// What a step may do.

@@ -1,4 +1,4 @@
-//! Which blocks a checkpoint writes next: [`Search::look_at`] decides it for each block.
+//! Which blocks a checkpoint writes next: [`Search::decide`] decides it for each block.
 //!
 //! Neighbours go home together, so a batch has the lowest blocks that wait. One pass over the index
 //! finds as many of them as there is memory to note ([`Waiting`]), and batches are taken from that
@@ -12,9 +12,10 @@ use crate::home::content::oldest_needed;
 use crate::home::report::Scope;
 use crate::home::waiting::Waiting;
 use crate::home::{Home, Lanes};
-use crate::index::frame::{Bounds, NodeId};
+use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
+use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
@@ -69,6 +70,11 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     ) -> Option<Batched> {
         let newest = index.newest_below(block, self.bounds)?;
         if !self.home.is_wanted(index, newest, self.scope) {
+            return None;
+        }
+        // What was discarded since may be on its way home by an append, or there.
+        if self.home.keeps(Rule::AppendsSpared) && is_given_up_since(index, newest) {
+            self.left_out = true;
             return None;
         }
         // A version behind the bounds may be on its way into that very slot.
@@ -312,6 +318,14 @@ fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
     batch.sort_unstable_by_key(|batched| batched.block);
     let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
     needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
+}
+
+/// Whether a block was given up since this frame, or more than that went home.
+fn is_given_up_since(index: &Index<impl IndexMemory>, frame: NodeId) -> bool {
+    let FrameAt { block, stamp, .. } = index.frame(frame);
+    let newest = index.newest(block).map(|id| index.frame(id).form);
+    let is_discarded = newest == Some(Form::Discard);
+    index.newer(frame).is_some() && (is_discarded || index.home_stamp(block) > stamp)
 }
 
 /// Whether the slot that a block's content up to this frame is built from may be rewritten: a newer

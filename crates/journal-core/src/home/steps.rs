@@ -204,7 +204,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             charges.frame = charges.frame.saturating_add(SLOT_NANOS);
             let frames = may.nanos.checked_div(charges.frame).unwrap_or(may.nanos);
             most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
-            let first = oldest.frames().get(..most).unwrap_or(oldest.frames());
+            // The oldest record is folded as a whole, or no head would pass it.
+            let folds_record = self.keeps(Rule::StepFoldsRecord);
+            let count = if folds_record { oldest.first_within(most, usize::MAX) } else { most };
+            let first = oldest.frames().get(..count).unwrap_or(oldest.frames());
             let listed = (&fenced.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
@@ -236,9 +239,18 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(|listed| listed.block);
         }
-        let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
-        // 3. The heads, and the room behind them.
-        let freed = self.pass(common, lanes, indexes, &fenced, (&targets, &cut), &oldest, seen)?;
+        let (cut, freed, is_held) = lanes.passing(|lanes, not_passed| {
+            let mut is_held = false;
+            for (target, kept) in targets.iter_mut().zip(self.not_passed(not_passed)) {
+                let Some(kept) = kept.filter(|kept| kept < target) else { continue };
+                (*target, is_held) = (kept, true);
+            }
+            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
+            // 3. The heads, and the room behind them.
+            let to = (&targets, &cut);
+            let freed = self.pass(common, lanes, indexes, &fenced, to, &oldest, seen)?;
+            Ok::<_, JournalError>((cut, freed, is_held))
+        })?;
         let (bytes, slots) = match may.writes_home {
             true => (&mut report.freed_bytes, &mut report.freed_slots),
             false => (&mut folded.freed_bytes, &mut folded.freed_slots),
@@ -251,8 +263,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         coming.go_on(indexes, part, |rule| self.keeps(rule));
         let walked = nodes.used_of(walked.saturating_add(part));
         report.longest_pass = report.longest_pass.max(walked);
-        // Where nothing may go home, a head that stays says nothing of what cannot be read.
-        let has_others = common.geometry.lanes > 1 && may.writes_home;
+        // Where nothing may go home, or an append keeps a head, a head that stays says nothing of
+        // what cannot be read.
+        let has_others = common.geometry.lanes > 1 && may.writes_home && !is_held;
         let lists = (&mut oldest, &mut coming);
         let moves = (&heads, &targets, &cut);
         let holds = has_others && self.hold_back(indexes, moves, lists, seen);
@@ -260,6 +273,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok(match (freed.bytes, count) {
             // Other lanes go on.
             (0, 0) if holds => Step::Done,
+            (0, 0) if is_held => Step::Held,
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
             (0, 0) => Step::Stuck,
             _ => Step::Done,

@@ -6,16 +6,19 @@
 //! the log that can be taken. There the record says which block it is, and carries the check of its
 //! content.
 //!
+//! A checkpoint may run meanwhile: it writes home other blocks, through another handle.
+//!
 //! A1. A block that goes home is not live, durably: never written, or discarded by a durable
 //!     record. One of the log that is taken was given back ([`crate::space::segments`]).
-//! A2. Until the record is indexed, nobody else writes this home. Until the sync, nobody else
-//!     writes the log block. After the sync the home is not suspect, so no checkpoint writes zeroes
-//!     there.
+//! A2. From [`Versions::begins_append`] on nobody else writes this home. Until the sync, nobody
+//!     else writes the log block. The home is not suspect from then on, so no checkpoint writes
+//!     zeroes there; nor does one write what is older there ([`crate::home::search`]).
 //! A3. The sync comes before the record is stored.
 //! A4. An intent of a batch before, with an older version, is not repeated over it.
-//! A5. While the home is unsynced, a durable discard in the lanes marks the block not live. If
-//!     there is none, one is stored before the home is written. A process that finds the discard
-//!     builds nothing on that home, which may look as if it had been synced.
+//! A5. While the home is unsynced, a durable discard in the lanes marks the block not live, and no
+//!     head passes it ([`Lanes::passing`]). If there is none that stays, one is stored before the
+//!     home is written. A process that finds the discard builds nothing on that home, which
+//!     may look as if it had been synced.
 //!
 //! **Crash** before the record is durable: the block is not live, and its home holds anything. Or
 //! the block of the log is free, and holds anything.
@@ -25,10 +28,10 @@ use crate::commit::operation::{Operation, Operations};
 use crate::commit::prepared::{Content, NoVersions, Scratch, Versions};
 use crate::common::Common;
 use crate::format::record::{FRAMES_PER_PART, Form};
+use crate::home::Lanes;
 use crate::home::error::JournalError;
-use crate::home::{Home, Lanes};
 use crate::index::{Index, IndexMemory};
-use crate::order::ordered::{Durable, Hook, Pace, Unsynced};
+use crate::order::ordered::{Durable, Hook, OrderedDevice, Pace, Unsynced};
 use crate::order::rule::Rule;
 use crate::order::site::Site;
 use crate::ports::block_device::BlockDevice;
@@ -101,10 +104,11 @@ impl GivenUp {
     }
 }
 
-impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
-    /// Discards the blocks that are about to go home and of which the index knows nothing (A5). It
-    /// does so through the lane that they are committed through, and returns how many bytes of that
-    /// lane it took. Until the discards are there, nobody else writes home, or lets a head go on.
+impl<L: Policy, K: Kernels> Common<L, K> {
+    /// Begins the appends of a transaction, and discards those blocks of which no frame is sure to
+    /// stay (A5), if that `gives_up`. It does so through the lane that they are committed through,
+    /// and returns how many bytes of that lane it took. The lane's head must not pass its end of
+    /// now before the homes are synced.
     ///
     /// The index is not told: the frame that says that a block is at home comes behind its discard,
     /// in the same lane.
@@ -112,47 +116,45 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// # Errors
     /// The medium's.
     #[cold]
-    pub fn discard_before_append<L: Policy, K: Kernels>(
+    pub fn discard_before_append<P: Pmem, H: Hook>(
         &self,
-        common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
-        lane: LaneNumber,
+        (lane, gives_up): (LaneNumber, bool),
         content: &Content<'_, impl Operations + ?Sized>,
         scratch: &mut Scratch<'_>,
         versions: &mut impl Versions,
     ) -> Result<u64, JournalError> {
         let Content { operations, prepared, .. } = *content;
-        if prepared.appends == 0 || !self.keeps(Rule::AppendsGivenUp) {
+        if prepared.appends == 0 {
             return Ok(0);
         }
-        let appended = common.appended(operations);
+        let appended = self.appended(operations);
         let (mut given_up, mut bytes) = (GivenUp::NONE, 0_u64);
         for at in 0..operations.count() {
             let Operation::Update(mut update) = operations.operation(at) else { continue };
             if update.kind == Kind::Append {
                 update.appended = appended;
             }
-            let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
-            let placement =
-                common.placement(&update, None, &mut Encoder::new(room), prepared.goes());
+            let room = scratch.front.get_mut(..self.block_bytes()).unwrap_or_default();
+            let placement = self.placement(&update, None, &mut Encoder::new(room), prepared.goes());
             let block = update.block;
             let goes_home = placement == Placement::Home && versions.may_go_home(block);
-            if goes_home && !versions.has_frames(block) && given_up.add(block) {
-                let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+            let is_known = !goes_home || versions.begins_append(block);
+            if !is_known && gives_up && given_up.add(block) {
+                let stored = self.store_discards(lanes, lane, &given_up, scratch.front)?;
                 (given_up.count, bytes) = (0, bytes.saturating_add(stored));
             }
         }
         if given_up.count > 0 {
-            let stored = self.store_discards(common, lanes, lane, &given_up, scratch.front)?;
+            let stored = self.store_discards(lanes, lane, &given_up, scratch.front)?;
             bytes = bytes.saturating_add(stored);
         }
         Ok(bytes)
     }
 
     /// Stores a record of discards, and makes it durable.
-    fn store_discards<L: Policy, K: Kernels>(
+    fn store_discards<P: Pmem, H: Hook>(
         &self,
-        common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         lane: LaneNumber,
         given_up: &GivenUp,
@@ -169,13 +171,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes.with(lane, |InLane { lane, states }| {
             let stamp = Stamp(lane.last_stamp.raw().saturating_add(1));
             let mut open = lane.begin(stamp, Pace::AtOnce);
-            common.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
+            self.store_part_and_take_in(lane, &mut open, &part, front, &mut NoVersions);
             let bytes = open.bytes();
             let _ = lane.close_and_fence(open, states, false).map_err(JournalError::Medium)?;
             Ok(bytes)
         })?
     }
+}
 
+impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
     /// Writes to the device what the policy places there, and syncs it (A3). `scratch` is as the
     /// preparing has left it; which blocks of the log were taken is kept there. `take` takes one
     /// more; there are as many as were prepared for.
@@ -243,7 +247,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.write_run(site::LOG, &mut log, &mut unsynced)?;
         let Some(unsynced) = unsynced else { return Ok(None) };
         let site = if prepared.log_blocks > 0 { site::LOG_SYNC } else { site::SYNC };
-        Ok(Some(self.device.sync(site, unsynced)?))
+        Ok(Some(self.sync(site, unsynced)?))
     }
 
     #[inline]
@@ -271,7 +275,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<(), DeviceError> {
         let images = run.images.get(..run.count).unwrap_or_default();
         if !images.is_empty() {
-            let written = self.device.write(site, run.first, images)?;
+            let written = self.write(site, run.first, images)?;
             *unsynced = Some(match unsynced.take() {
                 Some(before) => before.and(written),
                 None => written,

@@ -62,6 +62,8 @@ pub enum Rule {
     StepPassesHeld,
     /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
     StepMovesForward,
+    /// A step folds the oldest record as a whole, however many slots it names.
+    StepFoldsRecord,
     /// Of the frames that the index forgets, since newer ones cover them, it keeps the newest of
     /// each lane. It need not where a newer one of that lane stays.
     OneOfEachLane,
@@ -113,6 +115,16 @@ pub enum Rule {
     AppendsGivenUp,
     /// What was appended home is not made sure by writing it anew.
     AppendsMakeSure,
+    /// No head passes what tells of a block that is being appended home.
+    AppendsHeld,
+    /// Nothing older goes home over a block that was given up since, or appended.
+    AppendsSpared,
+    /// A whole checkpoint waits for appends that keep heads back.
+    CheckpointsWhole,
+    /// A step that is stuck on an append waits for it, before all is tried.
+    StepAwaitsAppend,
+    /// While the device forgets blocks, nothing is written ahead of its record.
+    TrimsAlone,
     /// A home that an earlier process may have written in vain is written anew before a discard
     /// lets go of it.
     HomesMadeSure,
@@ -129,6 +141,8 @@ pub enum Rule {
     NotesRise,
     /// Nothing says of a slot that was spilled to what it holds, before a record names it.
     SpillsUnnamed,
+    /// What is pinned stays in the cache: only blocks without frames leave it.
+    PinsStay,
     /// Slots that hold what was read are given back before anything is written home for slots.
     CleanFirst,
     /// What is staged or gathered goes to the disk-side log where its lane is full, and the policy
@@ -136,6 +150,8 @@ pub enum Rule {
     StagedBypass,
     /// A transaction whose data goes to the disk-side log stores no more than it has reserved.
     BypassFits,
+    /// When the running transaction commits, thresholds are set anew: it gives room back.
+    RunningGivesBack,
     /// A running transaction counts on the way home of an appended block only where the journal
     /// knows nothing of that block.
     HomewardUnknown,
@@ -153,7 +169,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 76] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -181,6 +197,7 @@ impl Rule {
         Self::StepListsAll,
         Self::StepPassesHeld,
         Self::StepMovesForward,
+        Self::StepFoldsRecord,
         Self::OneOfEachLane,
         Self::StampFloor,
         Self::DurableIsCopied,
@@ -206,6 +223,11 @@ impl Rule {
         Self::AppendsNotLive,
         Self::AppendsGivenUp,
         Self::AppendsMakeSure,
+        Self::AppendsHeld,
+        Self::AppendsSpared,
+        Self::CheckpointsWhole,
+        Self::StepAwaitsAppend,
+        Self::TrimsAlone,
         Self::HomesMadeSure,
         Self::TornEntriesVoided,
         Self::TailWords,
@@ -213,9 +235,11 @@ impl Rule {
         Self::NoteKept,
         Self::NotesRise,
         Self::SpillsUnnamed,
+        Self::PinsStay,
         Self::CleanFirst,
         Self::StagedBypass,
         Self::BypassFits,
+        Self::RunningGivesBack,
         Self::HomewardUnknown,
         Self::SnapshotsKept,
         Self::SnapshotsEnd,

@@ -397,9 +397,12 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
             let content = Content { operations, names, prepared, ends: Ends::Record };
             let (common, lanes) = (&journal.common, &mut journal.lanes);
             let (home, scratch) = (&mut journal.home, &mut scratch);
-            home.discard_before_append(common, lanes, lane, &content, scratch, &mut versions)?;
+            let gives_up = home.keeps(Rule::AppendsGivenUp);
+            let versions = &mut versions;
+            let at = (lane, gives_up);
+            common.discard_before_append(lanes, at, &content, scratch, versions)?;
             let take = || Ok::<_, DeviceError>(lanes.in_lane(lane).take_log_block());
-            let written = home.write_ahead(common, &content, scratch, &mut versions, take);
+            let written = home.device.write_ahead(common, &content, scratch, versions, take);
             written.map(drop).map_err(JournalError::Device)
         });
         written.map_err(|error| {
@@ -612,7 +615,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// As [`checkpoint`](Self::checkpoint).
     pub fn let_heads_pass(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
         self.at_home(|home, common, lanes, index, scratch| {
-            home.let_heads_pass(common, lanes, index, scratch, report)
+            home.let_heads_pass(common, lanes, index, scratch, report).map(drop)
         })
     }
 

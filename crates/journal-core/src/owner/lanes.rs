@@ -50,7 +50,7 @@ impl<M: IndexMemory> Versions for Indexed<'_, M> {
         is_free || !not_live
     }
 
-    fn has_frames(&mut self, block: BlockNumber) -> bool {
+    fn begins_append(&mut self, block: BlockNumber) -> bool {
         self.index.newest(block).is_some()
     }
 

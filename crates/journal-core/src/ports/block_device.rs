@@ -62,7 +62,9 @@ impl DeviceFacts {
 /// A device of equal blocks.
 ///
 /// The methods take `&mut self` so that a driver on a bus can implement them. A device that can be
-/// used from several places at once is `Clone`, and each place has its own handle.
+/// used from several places at once is `Clone`, and each place has its own handle. A call changes
+/// nothing but its own blocks, whatever another handle does meanwhile. A sync covers the writes
+/// of all handles that had returned before it.
 pub trait BlockDevice {
     /// What this device is.
     fn facts(&self) -> DeviceFacts;

@@ -1,6 +1,7 @@
 //! Which blocks are moved into the disk-side log.
 
 use crate::format::record::Form;
+use crate::home::oldest::Listed;
 use crate::home::report::Scope;
 use crate::home::search::is_in_scope;
 use crate::index::Indexes;
@@ -25,6 +26,36 @@ impl Movable {
             Self::Of(scope) => is_in_scope(index, newest, scope) && !index.is_home(newest),
         }
     }
+}
+
+/// Picks blocks of changes to move, of those that frames of a list are of: `most` of them at most,
+/// in the order of their numbers. Returns how many.
+pub fn pick_listed(
+    indexes: &mut impl Indexes,
+    listed: &[Listed],
+    most: usize,
+    picked: &mut [(Stamp, BlockNumber)],
+) -> usize {
+    let (mut count, most) = (0_usize, most.min(picked.len()));
+    for block in listed.iter().map(|listed| listed.block) {
+        if count == most {
+            break;
+        }
+        let is_known = picked.get(..count).unwrap_or_default().iter().any(|(_, of)| *of == block);
+        let found = indexes.of(block, |index| {
+            let newest = index.newest(block)?;
+            let goes = Movable::Changes.has(index, newest) && !index.is_unreadable(block);
+            goes.then(|| index.frame(newest).stamp)
+        });
+        let found = found.filter(|_| !is_known);
+        if let Some((to, stamp)) = picked.get_mut(count).zip(found) {
+            *to = (stamp, block);
+            count = count.saturating_add(1);
+        }
+    }
+    let chosen = picked.get_mut(..count).unwrap_or_default();
+    chosen.sort_unstable_by_key(|(_, block)| *block);
+    count
 }
 
 /// Picks blocks to move: those that were changed longest ago, `most` of them at most, in the order

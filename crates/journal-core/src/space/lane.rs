@@ -209,6 +209,11 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         self.durable_to
     }
 
+    /// The next record's sequence, and where it will lie.
+    pub const fn end(&self) -> (Sequence, u64) {
+        (self.next_sequence, self.tail)
+    }
+
     /// The sequence of the next record.
     #[must_use]
     pub const fn next_sequence(&self) -> Sequence {

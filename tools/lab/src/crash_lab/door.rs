@@ -161,6 +161,12 @@ impl Door {
         }
     }
 
+    /// Whether it is seen that what has frames is in the cache. Not where what is gathered spills
+    /// to slots.
+    fn pins(&self) -> bool {
+        self.setting.pinned.is_some() && !self.kind.wants_slots()
+    }
+
     fn open(&self, world: &World) -> Result<DynJournal, String> {
         let (nvm, disk) = of_world(world);
         DynJournal::open(nvm, disk, &self.options()).map_err(|error| format!("open: {error}"))
@@ -175,7 +181,8 @@ impl Door {
                 world.recovered(judge(world, &read_all(&journal)?)?);
             }
             let mut taken = left.iter();
-            let reopens = take_steps(world, &journal, &mut taken, is_recovery)?;
+            let pins = self.pins();
+            let reopens = take_steps(world, &journal, &mut taken, (is_recovery, pins))?;
             left = taken.as_slice();
             judge(world, &read_all(&journal)?)?;
             if !reopens {
@@ -276,7 +283,7 @@ fn take_steps<'s>(
     world: &World,
     journal: &DynJournal,
     steps: &mut impl Iterator<Item = &'s Step>,
-    is_found: bool,
+    (is_found, pins): (bool, bool),
 ) -> Result<bool, String> {
     let failed = |error: Error| error.to_string();
     // Of what an open finds nobody knows which blocks are given up.
@@ -312,9 +319,25 @@ fn take_steps<'s>(
             Step::Look => seen.as_ref().map_or(Ok(()), SnapshotView::judge)?,
             Step::Reopen => return Ok(true),
         }
+        if pins {
+            see_what_is_pinned(journal, &discarded)?;
+        }
     }
     seen.as_ref().map_or(Ok(()), SnapshotView::judge)?;
     Ok(false)
+}
+
+/// Reads all blocks. Those that have frames are found in the cache, unless they are discarded.
+fn see_what_is_pinned(journal: &DynJournal, discarded: &[bool; BLOCKS]) -> Result<(), String> {
+    let stats = || journal.stats().map_err(|error| error.to_string());
+    let before = stats()?;
+    read_all(journal)?;
+    let others = BLOCKS - before.blocks + discarded.iter().filter(|is_so| **is_so).count();
+    let missed = stats()?.cached.misses - before.cached.misses;
+    match missed <= others as u64 {
+        true => Ok(()),
+        false => Err(format!("{missed} reads have missed, and {others} blocks are not pinned")),
+    }
 }
 
 /// Changes of which only those append whose block is not live: it was discarded, or never written.
@@ -511,7 +534,7 @@ impl Bug {
 }
 
 /// Bugs that programs have to notice, each with a policy under which it matters.
-pub const NOTICED: [(Bug, Kind); 20] = [
+pub const NOTICED: [(Bug, Kind); 22] = [
     (Bug::Without(Rule::SnapshotsKept), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsEnd), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsStamped), Kind::TwoLevel),
@@ -531,6 +554,9 @@ pub const NOTICED: [(Bug, Kind); 20] = [
     (Bug::Without(Rule::SlotCheck), Kind::Lcow),
     (Bug::At("slot.clean", Mutation::DropStore), Kind::Lcow),
     (Bug::At("slot.clean", Mutation::SwapAcross), Kind::Lcow),
+    // What is pinned.
+    (Bug::Without(Rule::PinsStay), Kind::FullBlock),
+    (Bug::Without(Rule::PinsStay), Kind::TwoLevel),
     // Appends.
     (Bug::Without(Rule::AppendsNotLive), Kind::ByteDelta),
     (Bug::Without(Rule::AppendsGivenUp), Kind::ByteDelta),
@@ -575,7 +601,8 @@ mod tests {
         let (mut left, mut is_found, mut sums) = (door.steps.iter(), false, [0; 6]);
         loop {
             let journal = door.open(&world).expect("opens");
-            let reopens = take_steps(&world, &journal, &mut left, is_found).expect("holds");
+            let found = (is_found, door.pins());
+            let reopens = take_steps(&world, &journal, &mut left, found).expect("holds");
             let stats = journal.stats().expect("counts");
             let appended = stats.total().appended_home;
             let spilled = stats.gathered.spilled;

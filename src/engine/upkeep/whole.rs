@@ -1,0 +1,61 @@
+//! Whole checkpoints, which leave nothing in the rings of what was committed before them.
+//!
+//! Appends may keep heads back. A whole checkpoint waits for those that have begun when it has
+//! written everything home, and then lets the heads go on (AP3). It waits with nothing in hand.
+//!
+//! **Crash**: as for a checkpoint.
+
+use core::ops::ControlFlow;
+use std::time::Instant;
+
+use journal_core::policy::Policy;
+use journal_core::{CheckpointReport, Rule, Scope};
+
+use crate::engine::upkeep::checkpoint::{Each, Ended, HeldUpkeep};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Writes home everything that is committed by now, and removes it from the lanes.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it.
+    pub(crate) fn checkpoint_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
+        self.whole(|cell| self.checkpoint_in(cell, Scope::All, each))
+    }
+
+    /// Runs a checkpoint that is to leave nothing in the rings of what was committed before. Where
+    /// appends kept heads back, the checkpoint waits for them and lets the heads go on (AP3).
+    pub(super) fn whole(
+        &self,
+        call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<Ended, Error>,
+    ) -> Result<CheckpointReport, Error> {
+        let Ended { mut report, stays, is_held } = self.with_upkeep(call)?;
+        if is_held && self.keeps(Rule::CheckpointsWhole) {
+            let end = |cell| Ok::<_, Error>(self.lock_lane(cell)?.lane.end().0);
+            let ends = self.lanes.iter().map(|cell| end(cell));
+            self.appends.await_begun(ends)?;
+            let (before, start) = (report, Instant::now());
+            self.with_upkeep(|cell| self.let_heads_pass(cell, &mut report).map(drop))?;
+            self.note_passed(&before, &report, start);
+        }
+        stays.map_or(Ok(report), Err)
+    }
+
+    /// Notes what has come free at the end of a checkpoint that was noted before.
+    fn note_passed(&self, before: &CheckpointReport, now: &CheckpointReport, start: Instant) {
+        let freed = (now.freed_bytes - before.freed_bytes, now.freed_slots - before.freed_slots);
+        let mut done = self.lock_done();
+        done.checkpointing += start.elapsed();
+        done.checkpointed.freed_bytes += freed.0;
+        done.checkpointed.freed_slots += freed.1;
+        drop(done);
+        self.note_left();
+        if freed != (0, 0) {
+            self.tell_waiters_for_room();
+        }
+    }
+}
