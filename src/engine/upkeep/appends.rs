@@ -3,7 +3,7 @@
 //!
 //! Four waits are left:
 //!
-//! - An append begins and ends while no heads pass. So it may wait for the fences of two superblocks.
+//! - An append begins and ends while no heads pass: it may wait for the fences of two superblocks.
 //! - An append waits until a batch has ended that has just taken its block, which was discarded
 //!   (AP2).
 //! - All wait while the device forgets blocks (AP4).

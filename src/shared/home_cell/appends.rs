@@ -144,8 +144,8 @@ impl<D, H> Appends<D, H> {
         self.under_way.await_until(self.lock(), |holds| !holds.forgets);
     }
 
-    /// Calls while nothing is written that comes before a record (AP4). What writes home is in hand,
-    /// so no other thread is here.
+    /// Calls while nothing is written that comes before a record (AP4). What writes home is in
+    /// hand, so no other thread is here.
     pub(crate) fn forgetting<R>(&self, call: impl FnOnce() -> R) -> R {
         self.lock().forgets = true;
         let _forgetting = OnDrop(|| self.under_way.end(|holds| holds.forgets = false));
