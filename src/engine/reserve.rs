@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lane_cell::LaneState;
+use crate::shared::levels::Room;
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
 use crate::staging::hint::Hint;
@@ -378,7 +379,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // What finds no slot goes into the ring.
             return Ok(());
         }
-        match self.stopped(ShortOf::Slots, || self.make_room(|_| has_some())) {
+        // A step may free few blocks of the log, and a transaction needs one for each of its own.
+        let log_blocks = u64::from(geometry.segment_blocks).min(geometry.lane_log_blocks.into());
+        let has_log = || log_blocks == 0 || self.log_left(cell, log_blocks) >= log_blocks;
+        let wanted = Room { bytes: 0, slots: 1, log_blocks };
+        let is_there = |_| has_slots() && has_log();
+        match self.stopped(ShortOf::Slots, || self.make_room_of(wanted, is_there)) {
             // What stays for others is no reason to refuse this transaction, which goes into the
             // ring.
             Err(Error::NoShield { .. }) => Ok(()),

@@ -101,6 +101,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
     /// device where that is enough, or else by writing home.
     pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+        self.make_room_of(Room { bytes: 0, slots: 1, log_blocks: 1 }, is_there)
+    }
+
+    /// Like [`make_room`](Self::make_room), where steps see to as many slots and blocks of the log.
+    pub(crate) fn make_room_of(
+        &self,
+        wanted: Room,
+        is_there: impl Fn(Stage) -> bool,
+    ) -> Result<(), Error> {
         if self.relogs {
             let is_there = || is_there(Stage::WriteHome);
             self.with_upkeep_first(|cell| self.make_room_in_memory(cell, is_there))?;
@@ -111,7 +120,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // Others may take what comes free. The steps are enough if none does.
         let mut made = Made::default();
         let (start, mut left) = (Instant::now(), self.frames() as u64 + 1);
-        let wanted = Room { bytes: 0, slots: 1, log_blocks: 1 };
         let mut awaited = 0;
         let next = loop {
             let before = made.home.blocks;
