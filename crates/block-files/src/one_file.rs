@@ -4,6 +4,10 @@
 //! is; it is no part of the file, and changes in the same transactions. The store's disk is a
 //! [`Joined`](nvm_journal::Joined): the disk that the file is, and a small one behind it. After a
 //! close, the first of the two is the file, once it is cut to the file's length.
+//!
+//! The state, in words of eight bytes: a magic, a check of the next four, the length, where the
+//! zeroes begin, whether the file is closed, the number of the state's own block, three words for
+//! the owner, and a check of these three. The last four are zero where no owner is known.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -18,6 +22,9 @@ use crate::store::Store;
 
 const MAGIC: [u8; 8] = *b"NVJFILE1";
 const STATE_BYTES: usize = 48;
+/// Behind the state: three words that say whose file it is, and their check. A block that is too
+/// small has none, and an older store has zeroes: both mean that it is not known.
+const OWNER_BYTES: usize = 32;
 /// Blocks behind the end of a file that one transaction clears, before the file covers them.
 const CLEARED_AT_ONCE: u64 = 32;
 
@@ -31,6 +38,9 @@ pub struct OneFileState {
     pub zero_from: u64,
     /// Whether the file was closed: the disk holds all of it.
     pub is_closed: bool,
+    /// Whose file it is, as the caller has said by [`set_owner`](OneFile::set_owner). Zeroes: it is
+    /// not known.
+    pub owner: [u64; 3],
 }
 
 /// Bytes of the file that a transaction writes.
@@ -77,7 +87,33 @@ fn encoded(block: u64, block_bytes: usize, state: OneFileState) -> Vec<u8> {
     if let Some(place) = image.get_mut(8..16) {
         place.copy_from_slice(&check.to_le_bytes());
     }
+    if state.owner != [0; 3] {
+        let owner: Vec<u8> = state.owner.into_iter().flat_map(u64::to_le_bytes).collect();
+        let check = crc64(block, &owner).to_le_bytes();
+        let behind = image.get_mut(STATE_BYTES..).and_then(|rest| rest.get_mut(..OWNER_BYTES));
+        for (place, byte) in behind.into_iter().flatten().zip(owner.into_iter().chain(check)) {
+            *place = byte;
+        }
+    }
     image
+}
+
+/// Whose file it is.
+fn owner_of(block: u64, image: &[u8]) -> Result<[u64; 3], Error> {
+    let behind = image.get(STATE_BYTES..).and_then(|rest| rest.first_chunk::<OWNER_BYTES>());
+    let Some(behind) = behind.filter(|behind| **behind != [0; OWNER_BYTES]) else {
+        return Ok([0; 3]);
+    };
+    let mut words = behind.chunks_exact(8).map(|word| {
+        let word = word.first_chunk::<8>().copied().unwrap_or_default();
+        u64::from_le_bytes(word)
+    });
+    let owner = [(); 3].map(|()| words.next().unwrap_or_default());
+    let check = crc64(block, behind.get(..OWNER_BYTES.saturating_sub(8)).unwrap_or_default());
+    if words.next() != Some(check) {
+        return Err(Error::Damaged(Damage::new(block, DamageKind::Check)));
+    }
+    Ok(owner)
 }
 
 fn decoded(block: u64, image: &[u8], most: u64) -> Result<OneFileState, Error> {
@@ -103,7 +139,8 @@ fn decoded(block: u64, image: &[u8], most: u64) -> Result<OneFileState, Error> {
     if closed > 1 {
         return damaged(DamageKind::Count(closed));
     }
-    Ok(OneFileState { len, zero_from, is_closed: closed == 1 })
+    let owner = owner_of(block, image)?;
+    Ok(OneFileState { len, zero_from, is_closed: closed == 1, owner })
 }
 
 impl OneFile {
@@ -125,7 +162,7 @@ impl OneFile {
         if len > most {
             return Err(Error::TooFar { end: Some(len), most });
         }
-        let state = OneFileState { len, zero_from: len, is_closed: false };
+        let state = OneFileState { len, zero_from: len, is_closed: false, owner: [0; 3] };
         let image = encoded(blocks, block_bytes, state);
         let operations = [Operation::write(BlockNumber(blocks), &image)];
         store.commit(&operations, Durability::Durable)?;
@@ -453,7 +490,23 @@ impl OneFile {
         if len > self.len_max() {
             return Err(Error::TooFar { end: Some(len), most: self.len_max() });
         }
-        let now = OneFileState { len, zero_from: len, is_closed: false };
+        let now = OneFileState { len, zero_from: len, ..*state };
+        self.submit(Vec::new(), *state, now, Durability::Durable)?;
+        *state = now;
+        Ok(())
+    }
+
+    /// Says whose file it is, durably: three words of the caller's, which an open finds in the
+    /// [state](OneFileState::owner). A block of less than 80 bytes has no room for them.
+    ///
+    /// # Errors
+    /// `Closed`, and the journal's.
+    pub fn set_owner(&self, owner: [u64; 3]) -> Result<(), Error> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        let now = OneFileState { owner, ..*state };
         self.submit(Vec::new(), *state, now, Durability::Durable)?;
         *state = now;
         Ok(())
@@ -514,7 +567,7 @@ mod tests {
 
     #[test]
     fn the_state_of_a_store_of_another_size_is_told_from_damage() {
-        let state = OneFileState { len: 70, zero_from: 90, is_closed: false };
+        let state = OneFileState { len: 70, zero_from: 90, is_closed: false, owner: [0; 3] };
         let image = encoded(9, 64, state);
         assert_eq!(decoded(9, &image, 9 * 64), Ok(state));
         let other = Err(Error::OtherSize { found: 10, given: 13 });
@@ -526,5 +579,25 @@ mod tests {
             let is_told = matches!(refused, Err(Error::Damaged(_) | Error::NotFormatted));
             assert!(is_told, "{bit}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn the_owner_of_a_file_is_told_from_damage() {
+        let owner = [7, 8, u64::MAX];
+        let state = OneFileState { len: 70, zero_from: 90, is_closed: false, owner };
+        let image = encoded(9, 80, state);
+        assert_eq!(decoded(9, &image, 9 * 80), Ok(state));
+        for bit in STATE_BYTES * 8..80 * 8 {
+            let mut image = image.clone();
+            image[bit / 8] ^= 1 << (bit % 8);
+            let damage = Damage::new(9, DamageKind::Check);
+            assert_eq!(decoded(9, &image, 9 * 80), Err(Error::Damaged(damage)), "{bit}");
+        }
+        // An older store has zeroes there, and a small block has no room.
+        let unknown = Ok(OneFileState { owner: [0; 3], ..state });
+        let mut older = image;
+        older[STATE_BYTES..].fill(0);
+        assert_eq!(decoded(9, &older, 9 * 80), unknown);
+        assert_eq!(decoded(9, &encoded(9, 64, state), 9 * 64), unknown);
     }
 }

@@ -54,6 +54,33 @@ pub enum Error {
         /// How many.
         connections: usize,
     },
+    /// The journal was not closed, and belongs to another database: neither the path nor the file
+    /// is the one that it knows. Nothing was touched. See [`Mount::moved`](crate::Mount::moved).
+    OtherDatabase {
+        /// The database that was to be mounted.
+        path: PathBuf,
+        /// The persistent memory.
+        nvm: PathBuf,
+    },
+    /// The journal was not closed, and its database's file is longer than the journal has made it:
+    /// another program has changed it. Nothing was touched. One of the two is to be given up: the
+    /// file, or the persistent memory with all that is only there.
+    ChangedOutside {
+        /// The database.
+        path: PathBuf,
+        /// How many bytes it has.
+        found: u64,
+        /// How many it has at most as the journal knows it.
+        known: u64,
+    },
+    /// The rollback journal or the WAL has changes that the database lacks. A connection to the
+    /// database makes them, and then the mount can be closed.
+    HotJournal {
+        /// Its name in the files of the mount.
+        name: &'static str,
+    },
+    /// The files of the mount could not be asked.
+    Files(std::io::Error),
     /// No policy has this name.
     NoSuchPolicy,
     /// A setting of the URI is no number, or one that cannot be.
@@ -89,6 +116,20 @@ impl fmt::Display for Error {
             Self::InUse { connections } => {
                 write!(f, "{connections} connections have the database open")
             }
+            Self::OtherDatabase { path, nvm } => {
+                let (path, nvm) = (path.display(), nvm.display());
+                write!(f, "{nvm} has the journal of another database than {path}")
+            }
+            Self::ChangedOutside { path, found, known } => write!(
+                f,
+                "{} has {found} bytes, and its journal knows of {known}: another program has \
+                 changed it while the journal was not closed",
+                path.display()
+            ),
+            Self::HotJournal { name } => {
+                write!(f, "the file {name} has changes that the database lacks: open it first")
+            }
+            Self::Files(error) => error.fmt(f),
             Self::NoSuchPolicy => nvm_journal::Error::NoSuchPolicy.fmt(f),
             Self::Setting { name } => write!(f, "the parameter {name} has no valid value"),
             Self::Disk(error) => error.fmt(f),
@@ -104,6 +145,7 @@ impl core::error::Error for Error {
             Self::Disk(error) => Some(error),
             Self::Map(error) => Some(error),
             Self::File(error) => Some(error),
+            Self::Files(error) => Some(error),
             _ => None,
         }
     }

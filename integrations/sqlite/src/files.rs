@@ -5,6 +5,11 @@ use std::io;
 
 use block_files::{BlockFile, BlockFiles, Error};
 
+/// The name of a mounted database's rollback journal in files of the caller's.
+pub(crate) const JOURNAL: &str = "journal";
+/// The name of its WAL there.
+pub(crate) const WAL: &str = "wal";
+
 /// An open file, for [`register_files`](crate::register_files). One connection at a time has it.
 pub trait PlainFile: Send {
     /// Reads bytes from `at` on; returns how many there are. Fewer than asked for means that the
@@ -47,10 +52,12 @@ pub trait PlainFile: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// Where a database, its rollback journal and its WAL lie, for
-/// [`register_files`](crate::register_files). The names are as SQLite says them: that of the
+/// Where a database, its rollback journal and its WAL lie.
+///
+/// With [`register_files`](crate::register_files) the names are as SQLite says them: that of the
 /// database, and the same with `-journal` or `-wal` behind it. With
-/// [`mount_store_with_files`](crate::mount_store_with_files) the database itself is in its journal.
+/// [`mount_store_with_files`](crate::mount_store_with_files) the database itself is in its journal,
+/// and the files are one database's: they are named `journal` and `wal`.
 ///
 /// [`BlockFiles`] are such files: on a [`Part`](block_files::Part) of the database's own store, its
 /// rollback journal is in the same persistent memory, and a fallback syncs no other disk.

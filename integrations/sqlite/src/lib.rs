@@ -41,10 +41,10 @@
 //! A SQLite that was built with `-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE`. [`register`] refuses another
 //! one, and [`Error::NoBatchAtomic`] says how to build it.
 //!
-//! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE`, `PERSIST` or
-//! `MEMORY`. With `synchronous=OFF` SQLite does not use batches, and a crash, or a disk that
-//! refuses a page, can leave the database in pieces. `journal_mode=WAL` is refused: this VFS has no
-//! shared memory.
+//! Use `synchronous=FULL` or `NORMAL`, and `journal_mode=DELETE`, `TRUNCATE` or `PERSIST`. With
+//! `MEMORY`, a transaction that needs a rollback journal answers that the disk is full. With
+//! `synchronous=OFF` SQLite does not use batches, and a crash, or a disk that refuses a page, can
+//! leave the database in pieces. `journal_mode=WAL` is refused: this VFS has no shared memory.
 //!
 //! # What is durable when
 //!
@@ -90,7 +90,7 @@ pub use mount::Mount;
 
 use database::mounted_file::{Cut, MountedFile};
 use ffi::host::Host;
-use mount::{NO_HOOK, mount_file, registry};
+use mount::{NO_HOOK, Registry, mount_file, registry};
 
 /// Registers the VFS with SQLite under a name. Once is enough for a process; more do no harm.
 ///
@@ -129,7 +129,8 @@ pub fn register_files(name: &str, files: Arc<dyn Files>) -> Result<(), Error> {
 /// memory: the mount finds them there.
 ///
 /// # Errors
-/// `Mounted`, `Busy`, `NotAJournal`, `NoNvm`, and those of the two files.
+/// `Mounted`, `Busy`, `NotAJournal`, `OtherDatabase`, `ChangedOutside`, `NoNvm`, and those of the
+/// two files.
 pub fn mount(path: impl AsRef<Path>, mount: &Mount) -> Result<Mounted, Error> {
     mount_with_hook(path, mount, &NO_HOOK)
 }
@@ -146,7 +147,7 @@ pub fn mount_with_hook(
     let host = Host::find()?;
     let full = host.full_path(path.as_ref())?;
     let guard = || host.keep_others_away(&full);
-    enter(&full, || mount_file(&full, mount, hook, guard, false))
+    enter(&full, |mounted| mount_file(&full, mount, hook, guard, (false, mounted)))
 }
 
 /// Mounts a database that is in a journal of the caller's: one on other media, or one that is
@@ -169,8 +170,7 @@ pub fn mount_store(
 }
 
 /// Mounts as [`mount_store`] does. The rollback journal and the WAL of the database lie on files of
-/// the caller's, under the database's full path with `-journal` or `-wal` behind it. So a power cut
-/// can take all that SQLite writes.
+/// the caller's, by the names `journal` and `wal`. So a power cut can take all that SQLite writes.
 ///
 /// The files may be in the database's own store, and so in the same persistent memory:
 ///
@@ -211,7 +211,7 @@ pub fn mount_store(
 /// # connection.execute_batch("UPDATE t SET x = randomblob(1500000)")?;
 /// # assert_eq!(mounted.counts().fallbacks, 1);
 /// # let journal = format!("{}-journal", path.display());
-/// # let of_journal = files.list().into_iter().find(|(name, _)| *name == journal);
+/// # let of_journal = files.list().into_iter().find(|(name, _)| *name == "journal");
 /// # assert!(of_journal.as_ref().is_some_and(|(_, len)| *len > 512), "{of_journal:?}");
 /// # assert!(!std::path::Path::new(&journal).exists());
 /// # drop(connection);
@@ -246,7 +246,7 @@ fn enter_store(
     cut: Cut,
 ) -> Result<Mounted, Error> {
     let full = Host::find()?.full_path(path)?;
-    enter(&full, || {
+    enter(&full, |_| {
         let file = match OneFile::open(Arc::clone(&store)) {
             // Its state was found, so it is of this store, and all of it is home.
             Ok(file) if file.state().is_closed => OneFile::format(store, file.len()),
@@ -258,14 +258,16 @@ fn enter_store(
 
 fn enter(
     full: &Path,
-    open: impl FnOnce() -> Result<Arc<MountedFile>, Error>,
+    open: impl FnOnce(&Registry) -> Result<Arc<MountedFile>, Error>,
 ) -> Result<Mounted, Error> {
     let path = full.as_os_str().as_bytes().to_vec();
     let mut mounted = registry();
-    if mounted.contains_key(&path) {
-        return Err(Error::Mounted);
+    if let Some(known) = mounted.get(&path) {
+        let connections = known.connections();
+        let is_left = known.is_given_up();
+        return Err(if is_left { Error::InUse { connections } } else { Error::Mounted });
     }
-    let database = open()?;
+    let database = open(&mounted)?;
     mounted.insert(path.clone(), Arc::clone(&database));
     drop(mounted);
     Ok(Mounted { path, database })
@@ -274,7 +276,8 @@ fn enter(
 /// A mounted database.
 ///
 /// Dropping it is like a crash of the process: what is durable stays in the persistent memory, and
-/// the next mount finds it. Connections that are open stay so; no new ones find the database.
+/// the next mount finds it. Connections that are open go on until they are closed. Until then, new
+/// ones answer that the database is busy, and so does another mount.
 pub struct Mounted {
     path: Vec<u8>,
     database: Arc<MountedFile>,
@@ -314,13 +317,18 @@ impl Mounted {
     /// Ends the mount: the file alone is the database, and other programs may open it.
     ///
     /// # Errors
-    /// `InUse`: then nothing has changed, and the mount goes on. The journal's: then the database
-    /// is not mounted any more, and the next mount finds what was durable.
+    /// `InUse` and `HotJournal`, or `Files`: then nothing has changed, and the mount goes on. The
+    /// journal's: then the database is not mounted any more, and the next mount finds what was
+    /// durable.
     pub fn close(&self) -> Result<(), Error> {
         let mut mounted = registry();
         let connections = self.database.connections();
         if connections > 0 {
             return Err(Error::InUse { connections });
+        }
+        // A plain file would be without it.
+        if let Some(name) = self.database.hot_beside()? {
+            return Err(Error::HotJournal { name });
         }
         mounted.retain(|_, other| !Arc::ptr_eq(other, &self.database));
         self.database.close()
@@ -331,7 +339,12 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let mut mounted = registry();
         if mounted.get(&self.path).is_some_and(|other| Arc::ptr_eq(other, &self.database)) {
-            mounted.remove(&self.path);
+            if self.database.connections() > 0 {
+                // Their rollback journals are still those of this database.
+                self.database.give_up();
+            } else {
+                mounted.remove(&self.path);
+            }
         }
     }
 }

@@ -4,11 +4,13 @@ use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block_files::{OneFile, SpanDisk, Store};
 use journal_core::OpenError;
+use journal_core::check::crc64;
 use journal_core::superblock::SuperblockError;
 use nvm_journal::ports::{BlockDevice, Hook, NoHook, Offset, PmemRead as _, PmemSplit as _};
 use nvm_journal::{
@@ -16,7 +18,7 @@ use nvm_journal::{
     Joined, Journal, MapErrorKind, MapOptions, Options, Region,
 };
 
-use crate::database::mounted_file::{Cut, Guard, MountedFile, Shared};
+use crate::database::mounted_file::{Cut, Guard, MountedFile, Place, Shared, identity_of};
 use crate::error::Error;
 use crate::files::Files;
 
@@ -62,6 +64,8 @@ pub struct Mount {
     block_size: BlockSize,
     /// Whether other programs use the database's file in turn.
     pub(crate) is_shared: bool,
+    /// Whether the file may be another one than the journal knows.
+    is_moved: bool,
 }
 
 impl Default for Mount {
@@ -83,6 +87,7 @@ impl Mount {
             options: Options::new().lanes(1).lane_log_blocks(0),
             block_size: BlockSize::DEFAULT,
             is_shared: false,
+            is_moved: false,
         }
     }
 
@@ -140,6 +145,15 @@ impl Mount {
         self
     }
 
+    /// Takes the database's file for the journal's own, also where it has another path and is
+    /// another file than the journal knows. Say so once, where a copy of the file and its journal
+    /// were moved together. With the file of another database, both are lost.
+    #[must_use]
+    pub const fn moved(mut self) -> Self {
+        self.is_moved = true;
+        self
+    }
+
     /// Lets other programs use the database's file in turn, as SQLite's own suite does: each
     /// transaction is written home before its lock is given back, the locks are the host's, and
     /// `journal_mode=WAL` is the host's as well. The journal is in plain memory. So this proves
@@ -184,6 +198,9 @@ impl Mount {
         }
         if number("direct_io")?.is_some_and(|on| on != 0) {
             mount.map = mount.map.direct_io();
+        }
+        if number("moved")?.is_some_and(|on| on != 0) {
+            mount = mount.moved();
         }
         if let Some(on) = number("background")? {
             mount.options = mount.options.background_checkpoint(on != 0);
@@ -272,19 +289,43 @@ impl Mount {
     }
 
     /// The database's file in its journal, whatever state a crash has left them in.
+    ///
+    /// The guard comes before the persistent memory is touched: a journal that was begun for a file
+    /// that another program has would be older than that file. Nothing behind the guard opens and
+    /// closes the database's file, because that would give its locks back.
     pub(crate) fn open(
         &self,
         path: &Path,
         hook: &(impl Hook + Clone + Send + Sync + 'static),
-    ) -> Result<(OneFile, FileDisk), Error> {
-        // 1. The two files.
+        guard: impl FnOnce() -> Result<Guard, Error>,
+    ) -> Result<KeptFile, Error> {
+        // 1. The database's file, without other programs.
         let disk = disk_of(path, self.block_size)?;
+        let guard = guard()?;
+        let no_path = |_| Error::Path { path: path.to_path_buf() };
+        let identity = identity_of(path).map_err(no_path)?;
+        let file = self.open_journal(&disk, &Named { path, identity }, hook)?;
+        let place = Place { path: path.to_path_buf(), identity };
+        Ok(KeptFile { file, disk, guard, place })
+    }
+
+    /// The journal of a database's file.
+    fn open_journal(
+        &self,
+        disk: &FileDisk,
+        named: &Named<'_>,
+        hook: &(impl Hook + Clone + Send + Sync + 'static),
+    ) -> Result<OneFile, Error> {
         let (region, is_new) = self.region()?;
+        let format = |region| {
+            let file = self.format(region, disk, disk.file_len()?, hook.clone())?;
+            file.set_owner(named.owner())?;
+            Ok(file)
+        };
         if is_new {
-            let file = self.format(region, &disk, disk.file_len()?, hook.clone())?;
-            return Ok((file, disk));
+            return format(region);
         }
-        // 2. The journal that is there.
+        // 1. The journal that is there.
         let (nvm, state) = self.parts(region)?;
         let joined = Joined::new(disk.clone(), state).map_err(|_| Error::NoNvm)?;
         let file = match Journal::open_any(nvm, joined, &self.settings(hook.clone())) {
@@ -295,8 +336,16 @@ impl Mount {
                 let is_empty = journal.recovery().records == 0 && journal.stats()?.blocks == 0;
                 let store: Arc<dyn Store> = Arc::new(journal);
                 match OneFile::open(store) {
-                    Ok(file) if !file.state().is_closed && is_wanted => return Ok((file, disk)),
-                    Ok(file) => Some(file),
+                    // A closed one may be older than its disk, or go on with another file.
+                    Ok(file) if file.state().is_closed => None,
+                    Ok(file) => {
+                        self.check_owner(&file, disk, named)?;
+                        if is_wanted {
+                            file.set_owner(named.owner())?;
+                            return Ok(file);
+                        }
+                        Some(file)
+                    }
                     Err(block_files::Error::NotFormatted) if is_empty => None,
                     Err(error) => return Err(error.into()),
                 }
@@ -308,15 +357,31 @@ impl Mount {
             }
             Err(error) => return Err(error.into()),
         };
-        // 3. A journal of another policy goes home. A closed one may be older than its disk.
+        // 2. A journal of another policy goes home.
         if let Some(file) = file {
-            if !file.state().is_closed {
-                file.close(|len| cut(&disk, len))?;
-            }
+            file.close(|len| cut(disk, len))?;
         }
         let (region, _) = self.region()?;
-        let file = self.format(region, &disk, disk.file_len()?, hook.clone())?;
-        Ok((file, disk))
+        format(region)
+    }
+
+    /// Refuses a journal that was not closed and belongs to another file, or to this one as it was
+    /// before another program made it longer.
+    fn check_owner(&self, file: &OneFile, disk: &FileDisk, named: &Named<'_>) -> Result<(), Error> {
+        let state = file.state();
+        let path = || named.path.to_path_buf();
+        if !self.is_moved && !named.may_be(state.owner) {
+            let nvm = self.nvm.clone().unwrap_or_default();
+            return Err(Error::OtherDatabase { path: path(), nvm });
+        }
+        // The journal may have cut the file to fewer bytes than are home.
+        let block = self.block_size.bytes() as u64;
+        let known = state.len.max(state.zero_from).next_multiple_of(block);
+        let found = disk.file_len()?;
+        if found > known {
+            return Err(Error::ChangedOutside { path: path(), found, known });
+        }
+        Ok(())
     }
 
     /// Whether the file of the persistent memory has no journal and nothing at its front, as a
@@ -344,6 +409,35 @@ impl FromStr for Mount {
         };
         Self::of_parameters(of_key)?.ok_or(Error::NoNvm)
     }
+}
+
+/// A database's file, as its journal knows it again.
+struct Named<'p> {
+    path: &'p Path,
+    identity: (u64, u64),
+}
+
+impl Named<'_> {
+    /// What the journal notes: the device, the number of the file there, and a sum of the path.
+    fn owner(&self) -> [u64; 3] {
+        let (device, inode) = self.identity;
+        [device, inode, crc64(0, self.path.as_os_str().as_bytes())]
+    }
+
+    /// Whether a journal notes this file, or none. A copy that was put back has another number, and
+    /// a file that was moved another path.
+    fn may_be(&self, owner: [u64; 3]) -> bool {
+        let ([device, inode, path], own) = (owner, self.owner());
+        owner == [0; 3] || [device, inode] == own[..2] || path == own[2]
+    }
+}
+
+/// A database's file in its journal, without other programs.
+pub(crate) struct KeptFile {
+    file: OneFile,
+    disk: FileDisk,
+    guard: Guard,
+    place: Place,
 }
 
 /// Whether a crash has cut the first format short.
@@ -386,18 +480,23 @@ fn cut(disk: &FileDisk, len: u64) -> Result<(), block_files::Error> {
     })
 }
 
-/// Opens a database's journal. The caller has seen that it is not mounted, and holds the registry.
+/// Opens a database's journal. The caller holds the registry, and has seen that nothing is mounted
+/// at the path. The same file under another name is not opened: when it is closed, the locks of the
+/// one that is mounted would go.
 pub(crate) fn mount_file(
     path: &Path,
     mount: &Mount,
     hook: &(impl Hook + Clone + Send + Sync + 'static),
     guard: impl FnOnce() -> Result<Guard, Error>,
-    ended_by_last: bool,
+    (ended_by_last, mounted): (bool, &Registry),
 ) -> Result<Arc<MountedFile>, Error> {
-    let (file, disk) = mount.open(path, hook)?;
-    let guard = guard()?;
+    let identity = identity_of(path).ok();
+    if identity.is_some() && mounted.values().any(|database| database.identity() == identity) {
+        return Err(Error::Mounted);
+    }
+    let KeptFile { file, disk, guard, place } = mount.open(path, hook, guard)?;
     let cut: Cut = Box::new(move |len| cut(&disk, len));
-    Ok(Arc::new(MountedFile::new(file, cut, Some(guard), ended_by_last)))
+    Ok(Arc::new(MountedFile::new(file, cut, Some(guard), ended_by_last).at(place)))
 }
 
 /// The hook of a mount that nobody looks at.

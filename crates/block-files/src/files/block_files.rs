@@ -79,7 +79,7 @@ impl Shared {
     fn sync(&self) -> Result<(), Error> {
         let mut state = self.open_to_write()?;
         self.store.sync()?;
-        state.freed_is_durable();
+        state.is_durable();
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl BlockFiles {
         let store = &*self.shared.store;
         // 1. The blocks that are free in every state that a crash may leave.
         store.sync()?;
-        state.freed_is_durable();
+        state.is_durable();
         let untrimmed = core::mem::take(&mut state.untrimmed);
         let within = |(first, count): (u64, u64)| state.free.within(first, count);
         let runs: Vec<_> = untrimmed.iter().flat_map(within).collect();

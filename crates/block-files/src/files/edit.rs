@@ -102,7 +102,7 @@ impl<'s, 'b> Edit<'s, 'b> {
         if run.is_none() && !self.state.waiting.is_empty() {
             // What waits to be free is free behind a sync.
             self.store.sync()?;
-            self.state.freed_is_durable();
+            self.state.is_durable();
             run = self.state.free.take(near, wanted);
         }
         let run = run.ok_or(Error::NoRoom { wanted, free: self.state.free.free() })?;
@@ -346,17 +346,36 @@ impl<'s, 'b> Edit<'s, 'b> {
         }
     }
 
+    /// The new images of the directory.
+    fn directory(&self) -> Vec<(u64, Vec<u8>)> {
+        let (state, layout) = (&*self.state, self.state.layout);
+        let nodes = self.nodes.iter().filter_map(|(id, at)| state.file(*id)?.image(&layout, *at));
+        nodes.chain(self.lists.iter().filter_map(|at| state.list_image(*at))).collect()
+    }
+
+    /// A crash may keep this transaction and lose an earlier one that shares no block with it. Two
+    /// blocks of the directory would contradict each other then. So what was written deferred is
+    /// durable first, unless this transaction writes all of it anew.
+    fn keep_in_order(&mut self, directory: &[(u64, Vec<u8>)]) -> Result<(), Error> {
+        let is_anew = |block: &u64| directory.iter().any(|(anew, _)| anew == block);
+        if !directory.is_empty() && !self.state.loose.iter().all(is_anew) {
+            self.store.sync()?;
+            self.state.is_durable();
+        }
+        Ok(())
+    }
+
     /// Commits everything in one transaction, or takes it back.
     pub(super) fn commit(mut self, durability: Durability) -> Result<(), Error> {
-        let layout = self.state.layout;
-        for (id, at) in &self.nodes {
-            let image = self.state.file(*id).and_then(|file| file.image(&layout, *at));
-            self.images.extend(image.map(|(block, image)| (block, Cow::Owned(image))));
+        // 1. The blocks of the directory.
+        let directory = self.directory();
+        if let Err(error) = self.keep_in_order(&directory) {
+            self.refuse();
+            return Err(error);
         }
-        for at in &self.lists {
-            let image = self.state.list_image(*at);
-            self.images.extend(image.map(|(block, image)| (block, Cow::Owned(image))));
-        }
+        let written: Vec<u64> = directory.iter().map(|(block, _)| *block).collect();
+        self.images.extend(directory.into_iter().map(|(block, image)| (block, Cow::Owned(image))));
+        // 2. One transaction.
         let images = self.images.iter();
         let operations: Vec<_> =
             images.map(|(block, image)| Operation::write(BlockNumber(*block), image)).collect();
@@ -375,12 +394,18 @@ impl<'s, 'b> Edit<'s, 'b> {
         }
         match durability {
             Durability::Durable => {
+                if !written.is_empty() {
+                    self.state.loose.clear();
+                }
                 for (first, count) in &self.freed {
                     self.state.free.give(*first, *count);
                     self.state.untrimmed.join(*first, *count);
                 }
             }
-            Durability::Deferred => self.state.waiting.append(&mut self.freed),
+            Durability::Deferred => {
+                self.state.loose.extend(written);
+                self.state.waiting.append(&mut self.freed);
+            }
         }
         Ok(())
     }

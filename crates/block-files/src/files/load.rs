@@ -55,8 +55,18 @@ pub(super) fn load(store: &dyn Store) -> Result<State, Error> {
     }
     // 3. What nothing has is free.
     let free = load.free()?;
-    let (waiting, untrimmed, is_closed) = (Vec::new(), Runs::default(), false);
-    Ok(State { layout, files, names, lists, free_slots, free, waiting, untrimmed, is_closed })
+    Ok(State {
+        layout,
+        files,
+        names,
+        lists,
+        free_slots,
+        free,
+        waiting: Vec::new(),
+        loose: BTreeSet::new(),
+        untrimmed: Runs::default(),
+        is_closed: false,
+    })
 }
 
 impl Load<'_> {

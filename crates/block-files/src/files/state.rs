@@ -61,6 +61,9 @@ pub(super) struct State {
     /// Blocks that a transaction has freed that may not be durable yet. After a crash they may
     /// belong to a file again, so no other file gets them before a sync.
     pub(super) waiting: Vec<(u64, u64)>,
+    /// Blocks of the directory that transactions have written since the last sync. None of these
+    /// may be durable yet.
+    pub(super) loose: BTreeSet<u64>,
     /// Free blocks that have held something since the last trim.
     pub(super) untrimmed: Runs,
     pub(super) is_closed: bool,
@@ -234,8 +237,9 @@ impl State {
         Some((list.block, self.layout.list(list.block, next.map(|next| next.block), &list.slots)))
     }
 
-    /// Whatever was freed is durable: other files may have it.
-    pub(super) fn freed_is_durable(&mut self) {
+    /// Everything is durable: other files may have what was freed.
+    pub(super) fn is_durable(&mut self) {
+        self.loose.clear();
         for (first, count) in self.waiting.drain(..) {
             self.free.give(first, count);
             self.untrimmed.join(first, count);

@@ -48,7 +48,7 @@ pub(crate) fn is_too_large(error: &Error) -> bool {
 pub(crate) fn code_of_mount(error: &MountError) -> Code {
     match error {
         MountError::Busy | MountError::Mounted | MountError::InUse { .. } => sys::SQLITE_BUSY,
-        MountError::NotAJournal { .. } => sys::SQLITE_NOTADB,
+        MountError::NotAJournal { .. } | MountError::OtherDatabase { .. } => sys::SQLITE_NOTADB,
         MountError::NoVfs { code } => *code,
         MountError::File(error) => code_of(error, sys::SQLITE_CANTOPEN),
         _ => sys::SQLITE_CANTOPEN,

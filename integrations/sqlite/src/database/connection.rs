@@ -62,6 +62,10 @@ pub(crate) struct Connection {
     /// Whether a batch was given up so. SQLite does not sync that rollback journal before it writes
     /// pages.
     is_fallen_back: bool,
+    /// Whether SQLite has made no rollback journal behind that: it has one in memory.
+    lacks_journal: bool,
+    /// Whether SQLite was asked to have its rollback journals in memory.
+    asks_for_memory: bool,
     is_read_only: bool,
 }
 
@@ -76,6 +80,8 @@ impl Connection {
             taken_back: None,
             falls_back: false,
             is_fallen_back: false,
+            lacks_journal: false,
+            asks_for_memory: false,
             is_read_only,
         }
     }
@@ -118,6 +124,37 @@ impl Connection {
         }
     }
 
+    /// SQLite has written no rollback journal behind a batch that was refused. A crash among its
+    /// pages would leave a part of the transaction, so none is taken.
+    pub(crate) fn has_no_journal_to_sync(&mut self) {
+        // What a crash leaves of a file that others use in turn is in pieces anyway.
+        self.lacks_journal = self.is_fallen_back && self.database.shared().is_none();
+        self.journal_is_synced();
+    }
+
+    /// Notes a mode of the rollback journal that SQLite is asked for.
+    pub(crate) fn asks_for_journal(&mut self, mode: &[u8]) {
+        self.asks_for_memory = mode.eq_ignore_ascii_case(b"memory");
+    }
+
+    /// Whether a page that changes could not be taken back behind a crash. SQLite spills pages with
+    /// its rollback journal in memory, too. A WAL has pages until they are home.
+    fn is_without_journal(&self) -> bool {
+        let database = &self.database;
+        let spills = self.asks_for_memory
+            && database.shared().is_none()
+            && database.journals_open.load(Ordering::Relaxed) == 0
+            && database.has_no_wal.load(Ordering::Relaxed);
+        self.lacks_journal || spills
+    }
+
+    /// Whether the file has these bytes already, as where SQLite takes back what was refused.
+    fn has(&self, at: u64, bytes: &[u8]) -> bool {
+        let mut there = vec![0; bytes.len()];
+        let read = self.database.with(|file| file.read_at(at, &mut there));
+        read.is_ok_and(|read| read == bytes.len()) && there == bytes
+    }
+
     pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Code> {
         if self.is_read_only {
             return Err(sys::SQLITE_READONLY);
@@ -128,6 +165,9 @@ impl Connection {
             return Ok(());
         }
         self.look_without_lock()?;
+        if self.is_without_journal() {
+            return if self.has(at, bytes) { Ok(()) } else { Err(sys::SQLITE_FULL) };
+        }
         self.database.counts.loose_pages.add(1);
         self.change(&[Write { at, bytes }], None, sys::SQLITE_IOERR_WRITE)
     }
@@ -210,6 +250,7 @@ impl Connection {
         self.batch.clear();
         self.batch.is_open = true;
         self.falls_back = false;
+        self.lacks_journal = false;
         Ok(())
     }
 
@@ -220,12 +261,21 @@ impl Connection {
         committed
     }
 
+    /// The length that the batch gives the file, if its pages alone do not. The first page says how
+    /// many there are. Older versions of SQLite make the file as long only behind the batch.
+    fn len_of_batch(&self) -> Option<u64> {
+        let first = self.batch.pages().filter(|page| page.at == 0).last();
+        let least = first.and_then(|page| len_in_header(page.bytes)).unwrap_or(0);
+        let is_longer = self.len() < least;
+        if is_longer { Some(least) } else { self.batch.len }
+    }
+
     fn commit_pages(&mut self) -> Result<(), Code> {
         let counts = &self.database.counts;
         let writes: Vec<Write<'_>> = self.batch.pages().collect();
         let committed = self.database.commit(&Change {
             writes: &writes,
-            len: self.batch.len,
+            len: self.len_of_batch(),
             durability: Durability::Durable,
             is_alone: true,
         });
@@ -258,6 +308,7 @@ impl Connection {
     }
 
     pub(crate) fn unlock(&mut self, to: Level) {
+        self.lacks_journal = false;
         // The transaction has ended, and its rollback journal with it.
         if core::mem::take(&mut self.is_fallen_back) {
             self.database.falls_back.store(false, Ordering::Relaxed);
@@ -295,6 +346,24 @@ impl Connection {
     pub(crate) fn checkpoint(&self) -> Result<u64, Error> {
         self.database.with(OneFile::checkpoint).map(|report| report.blocks)
     }
+}
+
+/// The length of a database by the head of its first page, if that is of a version of SQLite that
+/// writes it.
+fn len_in_header(page: &[u8]) -> Option<u64> {
+    let word = |at: usize| {
+        let bytes = page.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map(|bytes| u32::from_be_bytes(*bytes))
+    };
+    if !page.starts_with(b"SQLite format 3\0") || word(24) != word(92) {
+        return None;
+    }
+    // A page of 65,536 bytes is said by a one.
+    let page_bytes = match word(16)? >> 16 {
+        1 => 1 << 16,
+        bytes => u64::from(bytes),
+    };
+    Some(page_bytes * u64::from(word(28)?))
 }
 
 /// Puts the bytes of a page over what was read; returns how far these bytes reach.

@@ -2,6 +2,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use core::{fmt, ptr};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use block_files::{OneFile, Write};
@@ -13,7 +16,7 @@ use super::counts::Counting;
 use super::locks::Locks;
 use super::old_pages::{OldPages, RoomForOld};
 use crate::error::Error;
-use crate::files::Files;
+use crate::files::{Files, JOURNAL, WAL};
 
 /// SQLite's code where the length of a file could not be had.
 const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
@@ -91,6 +94,18 @@ impl Shared {
     }
 }
 
+/// A file of the host, which SQLite asks for again and again.
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: (u64, u64),
+}
+
+/// Which file is at a path: its device, and its number there.
+pub(crate) fn identity_of(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = path.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
 /// Whether the journal may have failed with this error, so that it takes nothing any more.
 const fn is_failure(error: &block_files::Error) -> bool {
     use nvm_journal::Error as Journal;
@@ -113,6 +128,8 @@ pub(crate) struct MountedFile {
     cut: Cut,
     guard: Mutex<Option<Guard>>,
     shared: Option<Shared>,
+    /// Where the file is, if it is the host's and this mount's alone.
+    place: Option<Place>,
     /// Where the rollback journal and the WAL lie, if not on the host.
     pub(crate) files: Option<Arc<dyn Files>>,
     locks: Mutex<Locks>,
@@ -129,6 +146,13 @@ pub(crate) struct MountedFile {
     /// the host was asked, nothing is known: another process may have left one.
     pub(crate) has_no_journal: AtomicBool,
     pub(crate) has_no_wal: AtomicBool,
+    /// Held while the host is asked and what it says is noted: another connection may make or
+    /// delete the same file meanwhile.
+    beside: Mutex<()>,
+    /// Rollback journals that are open to be written.
+    pub(crate) journals_open: AtomicUsize,
+    /// Whether the mount was given up while connections were open: no new ones come.
+    is_given_up: AtomicBool,
 }
 
 impl MountedFile {
@@ -141,6 +165,7 @@ impl MountedFile {
             cut,
             guard: Mutex::new(guard),
             shared: None,
+            place: None,
             files: None,
             locks: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -150,6 +175,9 @@ impl MountedFile {
             is_ended_by_last: ended_by_last,
             has_no_journal: AtomicBool::new(false),
             has_no_wal: AtomicBool::new(false),
+            beside: Mutex::default(),
+            journals_open: AtomicUsize::new(0),
+            is_given_up: AtomicBool::new(false),
         }
     }
 
@@ -326,6 +354,63 @@ impl MountedFile {
 
     pub(crate) fn locks(&self) -> MutexGuard<'_, Locks> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where the host has the file.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// Which file of the host it is, if it is one of its own.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        let shared = self.shared.as_ref().map(|shared| shared.identity);
+        shared.or(self.place.as_ref().map(|place| place.identity))
+    }
+
+    /// Whether the file is not at its path any more.
+    pub(crate) fn has_moved(&self) -> bool {
+        let place = self.place.as_ref();
+        place.is_some_and(|place| identity_of(&place.path).ok() != Some(place.identity))
+    }
+
+    /// Keeps what is known of the files beside the database from changing.
+    pub(crate) fn beside(&self) -> MutexGuard<'_, ()> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_beside_locked(&self) -> bool {
+        self.beside.try_lock().is_err()
+    }
+
+    /// The file beside the database that has changes which the database lacks, if they are files of
+    /// the caller's. A WAL begins as a rollback journal does: not with a zero.
+    pub(crate) fn hot_beside(&self) -> Result<Option<&'static str>, Error> {
+        let Some(files) = &self.files else { return Ok(None) };
+        let _others_wait = self.beside();
+        for name in [JOURNAL, WAL] {
+            let first = files.open(name, false).and_then(|mut file| {
+                let mut first = [0];
+                file.read_at(0, &mut first)?;
+                Ok(first)
+            });
+            match first {
+                Ok([0]) => {}
+                Ok(_) => return Ok(Some(name)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::Files(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The mount is given up, and its connections go on.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
     }
 
     pub(crate) fn joins(&self) {

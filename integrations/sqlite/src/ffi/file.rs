@@ -113,7 +113,9 @@ impl Opened {
     /// Makes the rollback journal durable that SQLite has written behind a refused batch.
     fn sync_journal(&mut self) -> c_int {
         let journal = self.connection.database.journal.load(Ordering::Relaxed);
-        if !journal.is_null() {
+        if journal.is_null() {
+            self.connection.has_no_journal_to_sync();
+        } else {
             // SAFETY: SQ5.
             let sync = unsafe { methods_of(journal) }.and_then(|methods| methods.xSync);
             if let Some(sync) = sync {
@@ -170,6 +172,10 @@ unsafe extern "C" fn close(file: *mut sys::sqlite3_file) -> c_int {
     let is_last = database.leaves() == 0;
     // The lock that the connection may have kept is gone with it.
     let is_in_pieces = database.keep_if_in_pieces();
+    if is_last && database.is_given_up() {
+        mounted.retain(|_, other| !Arc::ptr_eq(other, &database));
+        return code;
+    }
     if !is_last || !database.is_ended_by_last || is_in_pieces {
         return code;
     }
@@ -349,8 +355,8 @@ fn sqlite_text(text: &str) -> *mut c_char {
 /// Answers a pragma of this VFS. SQLite answers all others.
 ///
 /// # Safety
-/// `words` is what SQLite gives with a pragma: room for a text, and the pragma's name.
-unsafe fn pragma(connection: &Connection, words: *mut *mut c_char) -> c_int {
+/// `words` is what SQLite gives with a pragma: room for a text, the pragma's name, and its value.
+unsafe fn pragma(connection: &mut Connection, words: *mut *mut c_char) -> c_int {
     // SAFETY: the caller's.
     let name = unsafe { words.add(1) };
     // SAFETY: the caller's.
@@ -367,7 +373,19 @@ unsafe fn pragma(connection: &Connection, words: *mut *mut c_char) -> c_int {
                 return sys::SQLITE_ERROR;
             }
         },
-        _ => return sys::SQLITE_NOTFOUND,
+        name => {
+            if name.eq_ignore_ascii_case(b"journal_mode") {
+                // SAFETY: the caller's: behind the name there is its value, or a null pointer.
+                let value = unsafe { words.add(2) };
+                // SAFETY: as above.
+                let value = unsafe { value.read() };
+                if !value.is_null() {
+                    // SAFETY: as above: a C string.
+                    connection.asks_for_journal(unsafe { bytes_of(value) });
+                }
+            }
+            return sys::SQLITE_NOTFOUND;
+        }
     };
     // SAFETY: the caller's.
     unsafe { words.write(sqlite_text(&text)) };
@@ -402,8 +420,9 @@ unsafe extern "C" fn file_control(
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_HAS_MOVED if opened.host.is_none() => {
+            let has_moved = c_int::from(connection.database.has_moved());
             // SAFETY: SQ4: the argument is an `int`.
-            unsafe { argument.cast::<c_int>().write(0) };
+            unsafe { argument.cast::<c_int>().write(has_moved) };
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_VFSNAME => {

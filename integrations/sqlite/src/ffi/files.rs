@@ -108,6 +108,8 @@ unsafe extern "C" fn open(
         // SAFETY: as SQLite called this.
         return unsafe { own.host.open(name, file, flags, out_flags) };
     }
+    // SAFETY: SQ3.
+    let name = unsafe { bytes_of(name) };
     // SAFETY: as SQLite called this.
     unsafe { open_in(&*own.files, name, file, flags, out_flags) }
 }
@@ -115,16 +117,14 @@ unsafe extern "C" fn open(
 /// Opens one of these files, in SQLite's memory.
 ///
 /// # Safety
-/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4); `file` has room for an [`OpenPlainFile`].
+/// As SQLite calls `xOpen` (SQ2, SQ4); `file` has room for an [`OpenPlainFile`].
 pub(crate) unsafe fn open_in(
     files: &dyn Files,
-    name: sys::sqlite3_filename,
+    name: &[u8],
     file: *mut sys::sqlite3_file,
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQ3.
-    let name = unsafe { bytes_of(name) };
     let opened = match open_plain(files, name, flags) {
         Ok(opened) => opened,
         Err(code) => return code,

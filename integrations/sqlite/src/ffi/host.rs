@@ -40,6 +40,12 @@ impl Host {
         }
     }
 
+    /// A host that a test has changed.
+    #[cfg(test)]
+    pub(crate) const fn of(raw: *mut sys::sqlite3_vfs) -> Self {
+        Self(raw)
+    }
+
     pub(crate) const fn raw(self) -> *mut sys::sqlite3_vfs {
         self.0
     }

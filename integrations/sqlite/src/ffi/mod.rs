@@ -17,7 +17,7 @@
 mod entry;
 pub(crate) mod file;
 pub(crate) mod files;
-mod held_back;
 pub(crate) mod host;
 pub(crate) mod host_disk;
+mod rollback_journal;
 pub(crate) mod vfs;

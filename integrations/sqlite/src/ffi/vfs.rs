@@ -1,11 +1,10 @@
 //! The VFS: which files are databases in a journal, and which go to the host.
 
 use core::ffi::{CStr, c_char, c_int};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,15 +12,15 @@ use libsqlite3_sys as sys;
 
 use super::file::{self, OpenFile};
 use super::files::{OpenPlainFile, delete_in, exists_in, open_in, open_plain, put};
-use super::held_back::HeldBack;
 use super::host::{Host, HostFile, bytes_of};
 use super::host_disk::{HostDisk, error_of_cut};
+use super::rollback_journal::RollbackJournal;
 use crate::database::codes::code_of_mount;
 use crate::database::connection::Connection;
-use crate::database::mounted_file::{MountedFile, Shared};
+use crate::database::mounted_file::{MountedFile, Shared, identity_of};
 use crate::database::old_pages::{IN_MEMORY, RoomForOld};
 use crate::error::Error;
-use crate::files::{Files, PlainFile};
+use crate::files::{JOURNAL, PlainFile, WAL};
 use crate::mount::{Mount, NO_HOOK, Registry, mount_file, registry};
 
 /// What a registered VFS knows: it lives as long as the process.
@@ -97,9 +96,28 @@ fn mounted(path: &[u8]) -> Option<Arc<MountedFile>> {
 }
 
 /// Which of a database's files a name means, by its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Journal,
     Wal,
+}
+
+impl Beside {
+    /// Its name in files of the caller's. A database that was moved finds it there.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Journal => JOURNAL,
+            Self::Wal => WAL,
+        }
+    }
+
+    /// Whether the database is known to have none.
+    const fn absent(self, database: &MountedFile) -> &AtomicBool {
+        match self {
+            Self::Journal => &database.has_no_journal,
+            Self::Wal => &database.has_no_wal,
+        }
+    }
 }
 
 /// The mounted database that a rollback journal or a WAL belongs to.
@@ -166,6 +184,9 @@ unsafe fn connect(own: &Own, name: sys::sqlite3_filename, flags: c_int) -> Resul
     // While the registry is held, nobody ends the mount.
     let mut mounted = registry();
     if let Some(database) = mounted.get(path).filter(|database| database.shared().is_none()) {
+        if database.is_given_up() {
+            return Err(Error::Busy);
+        }
         return Ok(Opening::Connection(Connection::new(Arc::clone(database), is_read_only)));
     }
     let mount = Mount::of_parameters(|key| {
@@ -183,7 +204,7 @@ unsafe fn connect(own: &Own, name: sys::sqlite3_filename, flags: c_int) -> Resul
         return Err(Error::Path { path: full.to_path_buf() });
     }
     let guard = || own.host.keep_others_away(full);
-    let database = mount_file(full, &mount, &NO_HOOK, guard, true)?;
+    let database = mount_file(full, &mount, &NO_HOOK, guard, (true, &mounted))?;
     mounted.insert(path.to_vec(), Arc::clone(&database));
     Ok(Opening::Connection(Connection::new(database, is_read_only)))
 }
@@ -209,8 +230,7 @@ unsafe fn connect_shared(
     let path = unsafe { bytes_of(name) };
     let full = Path::new(OsStr::from_bytes(path));
     let no_path = |_| Error::Path { path: full.to_path_buf() };
-    let metadata = full.metadata().map_err(no_path)?;
-    let identity = (metadata.dev(), metadata.ino());
+    let identity = identity_of(full).map_err(no_path)?;
     let known = mounted
         .get(path)
         .filter(|database| database.shared().is_some_and(|shared| shared.identity == identity));
@@ -278,55 +298,69 @@ unsafe extern "C" fn open(
         return sys::SQLITE_OK;
     }
     let beside = sys::SQLITE_OPEN_MAIN_JOURNAL | sys::SQLITE_OPEN_WAL;
-    let (mut journal_of, mut files) = (None, None);
     if flags & beside != 0 && !name.is_null() {
         // SAFETY: SQ3.
-        if let Some((database, kind)) = database_of(unsafe { bytes_of(name) }) {
-            database.counts.host_calls.add(1);
-            database.counts.host_files.add(1);
-            files = database.files.clone();
-            match kind {
-                Beside::Journal => {
-                    database.has_no_journal.store(false, Ordering::Relaxed);
-                    journal_of = (flags & sys::SQLITE_OPEN_CREATE != 0).then_some(database);
-                }
-                Beside::Wal => database.has_no_wal.store(false, Ordering::Relaxed),
-            }
+        if let Some(beside) = database_of(unsafe { bytes_of(name) }) {
+            // SAFETY: as SQLite called this.
+            return unsafe { open_beside(own, beside, name, file, flags, out_flags) };
         }
     }
-    let falls_back = journal_of.as_ref().is_some_and(|database| {
-        // SQ5: it is the connection whose batch was refused just now.
-        database.falls_back.swap(false, Ordering::Relaxed)
-    });
-    let code = match files {
-        // SAFETY: as SQLite called this; `szOsFile` has room for it.
-        _ if falls_back => unsafe { open_held_back(own, files, name, file, flags, out_flags) },
-        // SAFETY: as above.
-        Some(files) => unsafe { open_in(&*files, name, file, flags, out_flags) },
-        // SAFETY: as SQLite called this.
-        None => unsafe { own.host.open(name, file, flags, out_flags) },
-    };
-    if let Some(database) = journal_of.filter(|_| code == sys::SQLITE_OK) {
-        database.journal.store(file, Ordering::Relaxed);
-    }
-    code
+    // SAFETY: as SQLite called this.
+    unsafe { own.host.open(name, file, flags, out_flags) }
 }
 
-/// Opens the rollback journal of a batch that was refused.
+/// Opens a rollback journal or a WAL of a mounted database.
 ///
 /// # Safety
 /// As SQLite calls `xOpen` (SQ2, SQ3, SQ4).
-unsafe fn open_held_back(
+unsafe fn open_beside(
     own: &Own,
-    files: Option<Arc<dyn Files>>,
+    (database, kind): (Arc<MountedFile>, Beside),
     name: sys::sqlite3_filename,
     file: *mut sys::sqlite3_file,
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    let (opened, flags) = if let Some(files) = files {
-        // SAFETY: SQ3.
-        match open_plain(&*files, unsafe { bytes_of(name) }, flags) {
+    database.counts.host_calls.add(1);
+    database.counts.host_files.add(1);
+    let _others_wait = database.beside();
+    kind.absent(&database).store(false, Ordering::Relaxed);
+    let is_journal = kind == Beside::Journal;
+    let creates_journal = is_journal && flags & sys::SQLITE_OPEN_CREATE != 0;
+    // SQ5: it is the connection whose batch was refused just now.
+    let falls_back = creates_journal && database.falls_back.swap(false, Ordering::Relaxed);
+    let may_write = is_journal && flags & sys::SQLITE_OPEN_READWRITE != 0;
+    let code = match &database.files {
+        _ if falls_back || (may_write && database.shared().is_none()) => {
+            let journal = (Arc::clone(&database), falls_back);
+            // SAFETY: as SQLite called this; `szOsFile` has room for it.
+            unsafe { open_journal(own, journal, name, file, flags, out_flags) }
+        }
+        // SAFETY: as above.
+        Some(files) => unsafe { open_in(&**files, kind.name().as_bytes(), file, flags, out_flags) },
+        // SAFETY: as SQLite called this.
+        None => unsafe { own.host.open(name, file, flags, out_flags) },
+    };
+    if creates_journal && code == sys::SQLITE_OK {
+        database.journal.store(file, Ordering::Relaxed);
+    }
+    code
+}
+
+/// Opens a rollback journal to write it: that of a batch that was refused, or another one.
+///
+/// # Safety
+/// As SQLite calls `xOpen` (SQ2, SQ3, SQ4).
+unsafe fn open_journal(
+    own: &Own,
+    (database, falls_back): (Arc<MountedFile>, bool),
+    name: sys::sqlite3_filename,
+    file: *mut sys::sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    let (opened, flags) = if let Some(files) = &database.files {
+        match open_plain(&**files, JOURNAL.as_bytes(), flags) {
             Ok(opened) => (opened, flags),
             Err(code) => return code,
         }
@@ -339,9 +373,14 @@ unsafe fn open_held_back(
             };
         opened
     };
-    let Ok(held_back) = HeldBack::create(opened) else { return sys::SQLITE_IOERR_TRUNCATE };
+    let journal = if falls_back {
+        RollbackJournal::held_back(opened, database)
+    } else {
+        RollbackJournal::open(opened, database)
+    };
+    let Ok(journal) = journal else { return sys::SQLITE_IOERR_TRUNCATE };
     // SAFETY: the caller's.
-    unsafe { put(Box::new(held_back), file, flags, out_flags) };
+    unsafe { put(Box::new(journal), file, flags, out_flags) };
     sys::SQLITE_OK
 }
 
@@ -354,23 +393,36 @@ unsafe extern "C" fn delete(
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
     let path = unsafe { bytes_of(name) };
-    let beside = database_of(path);
-    let files = beside.as_ref().and_then(|(database, _)| database.files.as_deref());
-    let code = match (files, own.host.methods().xDelete) {
-        (Some(files), _) => delete_in(files, path),
-        // SAFETY: as SQLite called this, and SQ1.
-        (None, Some(delete)) => unsafe { delete(own.host.raw(), name, sync_folder) },
-        (None, None) => return sys::SQLITE_IOERR_DELETE,
+    let Some((database, kind)) = database_of(path) else {
+        // SAFETY: as SQLite called this.
+        return unsafe { delete_of_host(own, name, sync_folder) };
     };
-    if let Some((database, kind)) = beside {
-        database.counts.host_calls.add(1);
-        let is_gone = code == sys::SQLITE_OK || code == sys::SQLITE_IOERR_DELETE_NOENT;
-        match kind {
-            Beside::Journal => database.has_no_journal.store(is_gone, Ordering::Relaxed),
-            Beside::Wal => database.has_no_wal.store(is_gone, Ordering::Relaxed),
-        }
-    }
+    let _others_wait = database.beside();
+    // SQLite relies on its next transaction, which would write the file anew. A batch leaves it as
+    // it is, so a power cut must not give it back. Where others have the file in turn, the journal
+    // is in memory that no power cut leaves.
+    let sync_folder = if database.shared().is_none() { 1 } else { sync_folder };
+    let code = match &database.files {
+        Some(files) => delete_in(&**files, kind.name().as_bytes()),
+        // SAFETY: as SQLite called this.
+        None => unsafe { delete_of_host(own, name, sync_folder) },
+    };
+    database.counts.host_calls.add(1);
+    let is_gone = code == sys::SQLITE_OK || code == sys::SQLITE_IOERR_DELETE_NOENT;
+    kind.absent(&database).store(is_gone, Ordering::Relaxed);
     code
+}
+
+/// Deletes a file of the host.
+///
+/// # Safety
+/// As SQLite calls `xDelete` (SQ3).
+unsafe fn delete_of_host(own: &Own, name: *const c_char, sync_folder: c_int) -> c_int {
+    match own.host.methods().xDelete {
+        // SAFETY: the caller's, and SQ1.
+        Some(delete) => unsafe { delete(own.host.raw(), name, sync_folder) },
+        None => sys::SQLITE_IOERR_DELETE,
+    }
 }
 
 unsafe extern "C" fn access(
@@ -383,91 +435,47 @@ unsafe extern "C" fn access(
     let own = unsafe { own_of(vfs) };
     // SAFETY: SQ3.
     let path = unsafe { bytes_of(name) };
-    let beside = database_of(path);
-    if let Some((database, kind)) = &beside {
-        let absent = match kind {
-            Beside::Journal => &database.has_no_journal,
-            Beside::Wal => &database.has_no_wal,
+    let Some((database, kind)) = database_of(path) else {
+        // SAFETY: as SQLite called this.
+        return unsafe { access_of_host(own, name, flags, out) };
+    };
+    let absent = kind.absent(&database);
+    if database.shared().is_none() && absent.load(Ordering::Relaxed) {
+        // SAFETY: SQ4.
+        unsafe { out.write(0) };
+        return sys::SQLITE_OK;
+    }
+    let _others_wait = database.beside();
+    database.counts.host_calls.add(1);
+    if let Some(files) = &database.files {
+        let exists = match exists_in(&**files, kind.name().as_bytes()) {
+            Ok(exists) => exists,
+            Err(code) => return code,
         };
-        if database.shared().is_none() && absent.load(Ordering::Relaxed) {
-            // SAFETY: SQ4.
-            unsafe { out.write(0) };
-            return sys::SQLITE_OK;
-        }
-        database.counts.host_calls.add(1);
-        if let Some(files) = &database.files {
-            let exists = match exists_in(&**files, path) {
-                Ok(exists) => exists,
-                Err(code) => return code,
-            };
-            absent.store(!exists, Ordering::Relaxed);
-            // SAFETY: SQ4.
-            unsafe { out.write(c_int::from(exists)) };
-            return sys::SQLITE_OK;
-        }
+        absent.store(!exists, Ordering::Relaxed);
+        // SAFETY: SQ4.
+        unsafe { out.write(c_int::from(exists)) };
+        return sys::SQLITE_OK;
     }
-    let Some(access) = own.host.methods().xAccess else { return sys::SQLITE_IOERR_ACCESS };
-    // SAFETY: as SQLite called this, and SQ1.
-    let code = unsafe { access(own.host.raw(), name, flags, out) };
-    if let Some((database, kind)) = beside {
-        // SAFETY: SQ4: the host has written it.
-        let is_gone = code == sys::SQLITE_OK && unsafe { out.read() } == 0;
-        match kind {
-            Beside::Journal => database.has_no_journal.store(is_gone, Ordering::Relaxed),
-            Beside::Wal => database.has_no_wal.store(is_gone, Ordering::Relaxed),
-        }
-    }
+    // SAFETY: as SQLite called this.
+    let code = unsafe { access_of_host(own, name, flags, out) };
+    // SAFETY: SQ4: the host has written it.
+    let is_gone = code == sys::SQLITE_OK && unsafe { out.read() } == 0;
+    absent.store(is_gone, Ordering::Relaxed);
     code
 }
 
-#[cfg(test)]
-mod tests {
-    use core::ptr;
-
-    use super::*;
-
-    /// What a database is said to be able to, opened by a name that has this rollback journal.
-    fn characteristics(path: &CStr, journal: &CStr) -> c_int {
-        let parameters = [c"shared".as_ptr(), c"1".as_ptr()];
-        let parameters: *mut *const c_char = parameters.as_ptr().cast_mut();
-        let (wal, name) = (c"".as_ptr(), path.as_ptr());
-        // SAFETY: C strings, and two of them for one parameter.
-        let name =
-            unsafe { sys::sqlite3_create_filename(name, journal.as_ptr(), wal, 1, parameters) };
-        // SAFETY: the name of a VFS that is registered.
-        let vfs = unsafe { sys::sqlite3_vfs_find(c"nvj-names".as_ptr()) };
-        // SAFETY: SQ1.
-        let words = unsafe { (*vfs).szOsFile } as usize / 8 + 1;
-        let mut memory = vec![0_u64; words];
-        let file = memory.as_mut_ptr().cast::<sys::sqlite3_file>();
-        let flags = sys::SQLITE_OPEN_MAIN_DB | sys::SQLITE_OPEN_READWRITE | sys::SQLITE_OPEN_CREATE;
-        // SAFETY: SQ2 and SQ3: the memory is long enough, and the name lives longer than the file.
-        let code = unsafe { open(vfs, name, file, flags, ptr::null_mut()) };
-        assert_eq!(code, sys::SQLITE_OK);
-        // SAFETY: the file is open.
-        let methods = unsafe { super::super::host::methods_of(file) }.expect("is open");
-        let asked = methods.xDeviceCharacteristics.expect("a method");
-        // SAFETY: the file is open.
-        let said = unsafe { asked(file) };
-        let close = methods.xClose.expect("a method");
-        // SAFETY: the file is open, and is not used any more.
-        assert_eq!(unsafe { close(file) }, sys::SQLITE_OK);
-        // SAFETY: `sqlite3_create_filename` made it.
-        unsafe { sys::sqlite3_free_filename(name) };
-        said
-    }
-
-    /// A shim that keeps a database in several files names no rollback journal for any of them.
-    #[test]
-    fn a_file_that_may_be_a_part_of_a_database_takes_no_batches() {
-        register("nvj-names", None).expect("a SQLite that commits through a VFS");
-        let folder = std::env::temp_dir().join(format!("nvj-names-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder");
-        let path = CString::new(folder.join("db").as_os_str().as_bytes()).expect("no zero");
-        let can_batch =
-            |journal| characteristics(&path, journal) & sys::SQLITE_IOCAP_BATCH_ATOMIC != 0;
-        assert!(can_batch(c"db-journal"));
-        assert!(!can_batch(c""));
-        std::fs::remove_dir_all(folder).expect("a folder");
+/// Asks the host for a file.
+///
+/// # Safety
+/// As SQLite calls `xAccess` (SQ3, SQ4).
+unsafe fn access_of_host(own: &Own, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
+    match own.host.methods().xAccess {
+        // SAFETY: the caller's, and SQ1.
+        Some(access) => unsafe { access(own.host.raw(), name, flags, out) },
+        None => sys::SQLITE_IOERR_ACCESS,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,16 +103,16 @@ impl Journaled for Failing {
     }
 }
 
-/// A journal of this number of blocks, in a new file.
-fn formatted(path: &Path, blocks: u64) -> DynJournal {
-    let nvm = Region::anonymous(4 << 20).expect("memory");
+/// A journal of this number of blocks, in a new file, with these bytes of memory.
+pub(crate) fn formatted(path: &Path, (blocks, nvm_bytes): (u64, u64)) -> DynJournal {
+    let nvm = Region::anonymous(nvm_bytes).expect("memory");
     let disk = FileDisk::create(path, BlockSize::DEFAULT, blocks).expect("a disk");
     let (nvm, disk) = (DynPmem::new(nvm), DynDisk::new(disk));
     Journal::format(nvm, disk, &any_options(FullBlock, NoHook).lanes(1)).expect("a journal")
 }
 
 fn failing(folder: &Path) -> (Mounted, Arc<AtomicU32>) {
-    let journal = formatted(&folder.join("disk"), BLOCKS);
+    let journal = formatted(&folder.join("disk"), (BLOCKS, 4 << 20));
     let how = Arc::new(AtomicU32::new(NOTHING));
     std::fs::write(folder.join("db"), []).expect("a file");
     let store: Arc<dyn Journaled> = Arc::new(Failing { journal, how: Arc::clone(&how) });
@@ -181,7 +181,7 @@ pub(crate) fn not_formatted_over(folder: &Path, _longer: &Longer) {
     let store = |blocks| -> Arc<dyn Journaled> {
         let path = folder.join("disk");
         drop(std::fs::remove_file(&path));
-        Arc::new(formatted(&path, blocks))
+        Arc::new(formatted(&path, (blocks, 4 << 20)))
     };
     let mount =
         |store: &Arc<dyn Journaled>| mount_store(folder.join("db"), Arc::clone(store), |_| Ok(()));

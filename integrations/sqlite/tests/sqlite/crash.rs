@@ -65,7 +65,7 @@ struct Beside {
 impl Beside {
     fn file(&self, name: &str) -> io::Result<Handle> {
         // There is no WAL.
-        let is_known = name.ends_with("-journal");
+        let is_known = name == "journal";
         let handle = || Handle { file: self.world.file(0), syncs: self.syncs };
         is_known.then(handle).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -78,7 +78,7 @@ impl Files for Beside {
 
     /// A file of no bytes is none: to SQLite both are the same.
     fn exists(&self, name: &str) -> io::Result<bool> {
-        Ok(name.ends_with("-journal") && !self.file(name)?.is_empty()?)
+        Ok(name == "journal" && !self.file(name)?.is_empty()?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -95,7 +95,7 @@ struct InStore(BlockFiles);
 
 impl InStore {
     fn is_known(name: &str) -> bool {
-        name.ends_with("-journal")
+        name == "journal"
     }
 }
 

@@ -13,12 +13,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program")]
 #![allow(clippy::std_instead_of_core, reason = "a part of it is a program with std")]
 
+mod beside;
 mod codes;
 mod crash;
 mod kill;
 mod model;
 mod on_files;
 mod plain;
+mod refused;
 mod several;
 mod shared;
 mod wal;
@@ -35,6 +37,8 @@ use rusqlite::{Connection, OpenFlags};
 const ROLE: &str = "NVM_JOURNAL_SQLITE_ROLE";
 /// The folder of a second process whose files may not become long.
 const SHORT: &str = "NVM_JOURNAL_SQLITE_SHORT";
+/// The folder of a second process whose calls are listed.
+const CALLS: &str = "NVM_JOURNAL_SQLITE_CALLS";
 /// The name of the VFS.
 pub(crate) const VFS: &str = "nvj";
 
@@ -59,7 +63,10 @@ fn main() -> ExitCode {
     if let Ok(folder) = std::env::var(SHORT) {
         return shared::play(Path::new(&folder));
     }
-    let tests: [(&str, Test); 28] = [
+    if let Ok(folder) = std::env::var(CALLS) {
+        return plain::commits(Path::new(&folder));
+    }
+    let tests: [(&str, Test); 38] = [
         ("a commit is one fence, without journal or wal", plain::one_fence),
         ("every policy commits with one fence", plain::policies),
         ("a closed database is a plain file", plain::plain_after_close),
@@ -80,6 +87,16 @@ fn main() -> ExitCode {
         ("others find a mounted database locked", plain::others_are_kept_away),
         ("a vacuum makes the file shorter", plain::vacuum),
         ("a transaction that does not fit falls back", plain::fallback),
+        ("a commit calls for no file beside the database", plain::calls),
+        ("a rollback journal ends durably", beside::ends_durably),
+        ("a moved database finds its rollback journal", beside::moved),
+        ("connections of a mount that is dropped go on", beside::given_up),
+        ("a rollback journal in memory is refused", beside::in_memory),
+        ("an attached one's in memory is refused", beside::in_memory_attached),
+        ("a refused mount leaves no journal", refused::leaves_nothing),
+        ("a file that others have made longer is refused", refused::changed_outside),
+        ("a journal is one database's", refused::other_database),
+        ("a mounted file has one name", refused::other_names),
         ("statements do as they do elsewhere", model::as_elsewhere),
         ("two connections wait for each other", several::two_connections),
         ("threads write and add up", several::threads),

@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use journal_core::{MediumError, Pmem, Site};
@@ -293,4 +294,56 @@ pub(crate) fn fallback(folder: &Path, _longer: &Longer) {
     drop(connection);
     mounted.close().expect("a close");
     is_whole(&stock(folder));
+}
+
+/// What the kernel is asked for before the first of the commits, and behind the last one.
+const BEGIN: &str = "/nvj-begin";
+const END: &str = "/nvj-end";
+
+/// A process whose calls are listed: 1,000 commits.
+pub(crate) fn commits(folder: &Path) -> ExitCode {
+    let mounted = mounted(folder);
+    let connection = connect(folder);
+    connection.execute_batch(TABLE).expect("a table");
+    let mut insert = connection.prepare("INSERT INTO t (x) VALUES (?1)").expect("a statement");
+    insert.execute(["first"]).expect("an insert");
+    assert!(!Path::new(BEGIN).exists());
+    for round in 0..1000 {
+        insert.execute([format!("row {round}")]).expect("an insert");
+    }
+    assert!(!Path::new(END).exists());
+    drop(insert);
+    drop(connection);
+    assert!(mounted.counts().commits >= 1000);
+    mounted.close().expect("a close");
+    ExitCode::SUCCESS
+}
+
+/// The kernel itself says what a commit calls for.
+pub(crate) fn calls(folder: &Path, _longer: &Longer) {
+    let list = folder.join("calls");
+    let program = std::env::current_exe().expect("a program knows its name");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-e", "trace=%file,fsync,fdatasync,sync_file_range", "-o"]);
+    let done = match command.arg(&list).arg(program).env(crate::CALLS, folder).output() {
+        Ok(done) => done,
+        Err(error) => return println!("  SKIPPED: there is no strace: {error}"),
+    };
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if said.contains("ptrace") {
+        return println!("  SKIPPED: strace may not watch: {said}");
+    }
+    assert!(done.status.success(), "{said}");
+    let list = fs::read_to_string(list).expect("a list");
+    let (before, rest) = list.split_once(BEGIN).expect("the first mark");
+    let (commits, _) = rest.split_once(END).expect("the last mark");
+    assert!(before.contains("db-journal"), "the table has a rollback journal");
+    // A checkpoint writes the database itself home.
+    let wrong = |line: &&str| {
+        let syncs_other = line.contains("sync(") && !line.contains("/db>");
+        line.contains("db-journal") || line.contains("db-wal") || syncs_other
+    };
+    let wrong: Vec<_> = commits.lines().filter(wrong).take(5).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    println!("  1,000 commits: {} calls with a path", commits.lines().count());
 }

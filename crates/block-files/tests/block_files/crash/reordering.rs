@@ -179,3 +179,112 @@ fn a_block_is_free_when_the_transaction_that_frees_it_is_durable() {
     let failure = explorer.explore(&Reuse { syncs_nothing: true }).expect_err("a bug is planted");
     assert!(failure.message.contains("is in use elsewhere"), "{}", failure.message);
 }
+
+/// Changes of the directory that share no block: the first ones are deferred, and the last one is
+/// durable.
+struct Directory {
+    /// What is there before.
+    start: fn(&BlockFiles),
+    program: fn(&BlockFiles),
+    /// What each state has to be like; `true` once the program has returned.
+    check: fn(&BlockFiles, bool) -> bool,
+}
+
+impl Scenario for Directory {
+    fn start(&self) -> Image {
+        let world = World::boot(media(1 << 14, 128, 16), Model::Torn8);
+        let files = BlockFiles::format(Arc::new(formatted(&world).expect("a journal")));
+        let files = files.expect("files");
+        (self.start)(&files);
+        files.sync().expect("a sync");
+        drop(files);
+        world.visible()
+    }
+
+    fn program(&self, world: &World) -> Result<(), String> {
+        let journal = opened(world)?;
+        let lazy = Lazy { journal, held: Mutex::default(), syncs_nothing: false };
+        let files = BlockFiles::open(Arc::new(lazy)).map_err(said)?;
+        (self.program)(&files);
+        world.returned(1);
+        Ok(())
+    }
+
+    fn recover(&self, world: &World) -> Result<(), String> {
+        let files = BlockFiles::open(Arc::new(opened(world)?)).map_err(said)?;
+        let returned = world.history().contains(&Mark::Returned(1));
+        let is_right = (self.check)(&files, returned);
+        if is_right { Ok(()) } else { Err(format!("{returned}: {:?}", files.list())) }
+    }
+}
+
+fn names(files: &BlockFiles) -> String {
+    files.list().into_iter().map(|(name, _)| name).collect()
+}
+
+fn no_crash_contradicts(directory: &Directory) {
+    let report = Explorer::new(Model::Torn8).explore(directory);
+    println!("{}", report.unwrap_or_else(|failure| panic!("{failure}")));
+}
+
+#[test]
+fn a_new_file_has_the_name_that_another_one_had() {
+    no_crash_contradicts(&Directory {
+        start: |files| drop(files.create("a").expect("room")),
+        program: |files| {
+            files.batch().rename("a", "b").commit_deferred().expect("room");
+            files.create("a").expect("room");
+        },
+        check: |files, returned| match names(files).as_str() {
+            "a" | "b" => !returned,
+            "ab" => true,
+            _ => false,
+        },
+    });
+}
+
+#[test]
+fn a_file_has_the_name_of_one_that_was_removed() {
+    no_crash_contradicts(&Directory {
+        start: |files| {
+            for name in ["a", "b"] {
+                files.create(name).expect("room");
+            }
+        },
+        program: |files| {
+            files.batch().remove("a").commit_deferred().expect("room");
+            files.rename("b", "a").expect("room");
+        },
+        check: |files, returned| match names(files).as_str() {
+            "ab" | "b" => !returned,
+            "a" => true,
+            _ => false,
+        },
+    });
+}
+
+#[test]
+fn a_block_that_was_cut_off_is_in_another_node() {
+    no_crash_contradicts(&Directory {
+        start: |files| {
+            let file = files.create("a").expect("room");
+            // The head has room for the first two.
+            for block in [10, 5, 0] {
+                file.write_at(block * 128, &[b'o'; 128]).expect("room");
+            }
+        },
+        program: |files| {
+            let file = files.open_file("a").expect("it is there");
+            file.set_len(10 * 128).expect("room");
+            file.set_len(11 * 128).expect("room");
+            files.batch().write_at(&file, 10 * 128, &[b'n'; 128]).commit().expect("room");
+        },
+        check: |files, returned| {
+            let file = files.open_file("a").expect("it is there");
+            let mut block = [7; 128];
+            let read = file.read_at(10 * 128, &mut block).expect("a read");
+            let is = |byte| read == 128 && block == [byte; 128];
+            is(b'n') || (!returned && (read == 0 || is(b'o') || is(0)))
+        },
+    });
+}

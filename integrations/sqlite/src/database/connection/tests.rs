@@ -417,3 +417,28 @@ fn old_pages_of_a_refused_change_are_forgotten() {
     first.database.go_home(sys::SQLITE_IOERR).expect("there is room");
     assert_eq!(disk.content()[..1024], [[5; 512], [1; 512]].concat());
 }
+
+/// Older versions of SQLite write fewer pages than the first one says, and make the file longer
+/// behind the batch.
+#[test]
+fn a_batch_makes_the_file_as_long_as_its_first_page_says() {
+    let first = |pages: u32, made_by: u32| {
+        let mut page = vec![0; 512];
+        page[..16].copy_from_slice(b"SQLite format 3\0");
+        page[16..18].copy_from_slice(&512_u16.to_be_bytes());
+        page[24..28].copy_from_slice(&7_u32.to_be_bytes());
+        page[28..32].copy_from_slice(&pages.to_be_bytes());
+        page[92..96].copy_from_slice(&made_by.to_be_bytes());
+        page
+    };
+    // The number of pages is of a version that does not write it, or of the one that did.
+    for (pages, made_by, len) in [(9, 6, 1024), (9, 7, 9 * 512), (1, 7, 1024)] {
+        let mut connection = Bytes::new().process();
+        connection.is_now(Level::Exclusive);
+        connection.begin_batch().expect("may write");
+        connection.write(0, &first(pages, made_by)).expect("memory");
+        connection.write(512, &[1; 512]).expect("memory");
+        connection.commit_batch().expect("room");
+        assert_eq!(connection.len(), len, "{pages} {made_by}");
+    }
+}
