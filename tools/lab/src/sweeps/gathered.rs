@@ -1,7 +1,7 @@
 //! Real traces, gathered into running transactions: how often each commits, whether its list of
 //! objects was full or its time had come, and how many bytes that takes, by the size of the list.
 //!
-//! No trace has a clock, so each transaction is given the same time ([`EACH`]).
+//! No trace has a clock, so each transaction is given the same time.
 
 use std::error::Error;
 use std::fmt::Write as _;
