@@ -224,7 +224,8 @@ const TEXTS: [Text; 9] = [
             "`adaptive` is to be at most {behind_max} % behind the fastest. The second table says \
              what both take. Where all policies made room from one half on, by an earlier build, \
              `adaptive` was farther behind with FRAM: {half_pages} % at *pages*, and with a log \
-             {half_mail_log} % at *mail* and {half_pages_log} % at *pages*.",
+             {half_mail_log} % at *mail* and {half_pages_log} % at *pages*. The share was chosen \
+             after others had been tried.",
         ],
     ),
     (
