@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lane_cell::LaneState;
-use crate::shared::levels::Room;
+use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
 use crate::staging::hint::Hint;
@@ -362,12 +362,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Makes sure that there are slots, and blocks of the log, where no background thread does. A
-    /// version that finds none goes into the ring, whole, and from there home.
-    fn see_to_slots_and_log(&self, work: &Work) -> Result<(), Error> {
+    /// version that finds none goes into the ring, whole, and from there home. `count` says how
+    /// many blocks the transaction has: each may need a block of the log.
+    fn see_to_slots_and_log(&self, work: &Work, count: usize) -> Result<(), Error> {
         let (geometry, cell) = (&self.common.geometry, self.lane(work.lane));
         let has_slots = || geometry.lane_slots == 0 || cell.unreserved_slots.left() > 0;
-        let has_log =
-            || geometry.lane_log_blocks == 0 || work.reserved_log > 0 || self.log_left(cell, 1) > 0;
+        let log_blocks = self.log_blocks_to_see_to(work.lane, count);
+        let has_log = || {
+            log_blocks <= work.reserved_log.into() || self.log_left(cell, log_blocks) >= log_blocks
+        };
         let has_some = || has_slots() && has_log();
         if self.clean.is_some() && !has_slots() {
             self.give_clean_back(Some(work.lane), 1)?;
@@ -379,17 +382,24 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // What finds no slot goes into the ring.
             return Ok(());
         }
-        // A step may free few blocks of the log, and a transaction needs one for each of its own.
-        let log_blocks = u64::from(geometry.segment_blocks).min(geometry.lane_log_blocks.into());
-        let has_log = || log_blocks == 0 || self.log_left(cell, log_blocks) >= log_blocks;
         let wanted = Room { bytes: 0, slots: 1, log_blocks };
-        let is_there = |_| has_slots() && has_log();
-        match self.stopped(ShortOf::Slots, || self.make_room_of(wanted, is_there)) {
+        match self.stopped(ShortOf::Slots, || self.make_room_of(wanted, |_| has_some())) {
             // What stays for others is no reason to refuse this transaction, which goes into the
             // ring.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,
         }
+    }
+
+    /// How many blocks of a lane's log are to be free for a transaction of `count` blocks, which
+    /// may be committed with what is gathered. No more than the upkeep keeps free: for a few blocks
+    /// of a large transaction the log is not emptied.
+    fn log_blocks_to_see_to(&self, lane: LaneNumber, count: usize) -> u64 {
+        if self.common.geometry.lane_log_blocks == 0 {
+            return 0;
+        }
+        let most = self.levels.of(Stage::WriteHome).log_blocks;
+        (count as u64 + self.gathering.log_blocks_of_running(lane)).min(most)
     }
 
     /// Takes at least one more block of some operations; returns how many.
@@ -519,7 +529,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.common.geometry.lane_slots_and_log() == 0 {
             return Ok(());
         }
-        let seen_to = self.see_to_slots_and_log(work);
+        let seen_to = self.see_to_slots_and_log(work, others.count() + 1);
         self.or_give_up_frame(seen_to, block)
     }
 

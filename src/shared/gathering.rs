@@ -196,6 +196,18 @@ impl Gathering {
         Ok(Some(true))
     }
 
+    /// How many blocks of a lane's disk-side log the running transaction may need more than it has
+    /// reserved.
+    pub(crate) fn log_blocks_of_running(&self, lane: LaneNumber) -> u64 {
+        if !self.has_any() {
+            return 0;
+        }
+        let gathered = self.lock();
+        let Batch { reserved_log, lane: its, .. } = gathered.running;
+        let more = (gathered.running.not_active() as u64).saturating_sub(reserved_log.into());
+        if its == lane { more } else { 0 }
+    }
+
     pub(crate) fn stats(&self) -> GatherStats {
         let gathered = self.lock();
         let Batch { transactions, active, .. } = &gathered.running;

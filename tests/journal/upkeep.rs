@@ -227,6 +227,47 @@ fn as_many_blocks_are_moved_as_the_ring_has_room_for() {
     assert!(stats.moved > 20 && stats.checkpoints == 0, "{stats}");
 }
 
+/// Large transactions overwrite more blocks than the log has, so that it is full again and again.
+fn overwrite_by_transactions_of(blocks: u64, gathers: u64) {
+    let files = Files::new(&format!("upkeep-log-large-{gathers}"));
+    let options = any_options(TwoLevel::new(), NoHook).thresholds(Thresholds::new(192, 192));
+    let options = options.lanes(1).lane_bytes(512 << 10).lane_log_blocks(128).segment_blocks(4);
+    let journal: DynJournal =
+        Journal::format(any_memory(2 << 20), DynDisk::new(files.disk_of(512)), &options)
+            .expect("formats");
+    let rounds = 60;
+    for round in 0..rounds {
+        let (image, first) = ([round as u8 + 1; BLOCK], round * blocks);
+        let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            (first..first + blocks).try_for_each(|number| tx.write(block(number % 300), &image))
+        };
+        if gathers == 0 {
+            journal.transact(write).expect("commits");
+        } else {
+            journal.transact_gathered(write).expect("gathers");
+            if round % gathers == gathers - 1 {
+                journal.sync().expect("commits");
+            }
+        }
+    }
+    let stats = journal.stats().expect("counts");
+    let (logged, stored) = (stats.total().logged - stats.moved, stats.total().bytes);
+    assert_eq!(logged, rounds * blocks, "{stats}");
+    assert!(stats.checkpointed.blocks > 0 && stored < 100 << 10, "{stored} bytes: {stats}");
+}
+
+/// Where the log is full, a transaction makes room in it for all of its blocks. No image goes to
+/// the ring.
+#[test]
+fn a_large_transaction_finds_blocks_of_the_log_for_all_it_has() {
+    overwrite_by_transactions_of(24, 0);
+}
+
+#[test]
+fn so_does_a_transaction_that_is_gathered_with_others() {
+    overwrite_by_transactions_of(8, 3);
+}
+
 /// A journal of two levels whose commits make room at their end, in steps of this time.
 fn in_commits(
     files: &Files,

@@ -16,6 +16,8 @@
 //! IS7. Where an append keeps a head back, and nothing else can be done in a step, the thread waits
 //!      for the end of one append. It has nothing in hand but its blocks then. An append in flight
 //!      waits for no block, no room and no upkeep.
+//! IS8. For a transaction, steps go on until the disk-side log has a block for each of its blocks,
+//!      or as many as the upkeep keeps free. What finds none there would go whole into the ring.
 //!
 //! **Crash**: as for a checkpoint.
 
