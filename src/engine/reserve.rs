@@ -383,10 +383,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         let wanted = Room { bytes: 0, slots: 1, log_blocks };
-        match self.stopped(ShortOf::Slots, || self.make_room_of(wanted, |_| has_some())) {
-            // What stays for others is no reason to refuse this transaction, which goes into the
-            // ring.
-            Err(Error::NoShield { .. }) => Ok(()),
+        match self.stopped(ShortOf::Slots, || self.make_room_of(wanted, work.until, |_| has_some()))
+        {
+            // What stays for others, or the time, is no reason to refuse this transaction, which
+            // goes into the ring.
+            Err(Error::NoShield { .. } | Error::OutOfTime) => Ok(()),
             made => made,
         }
     }
@@ -568,7 +569,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_batch()?;
         let could_be = |share: &Share| share.index.capacity() > share.reserved;
         if could_be(&*self.lock_share(block)?) {
-            self.make_room(|_| self.lock_share(block).is_ok_and(|share| share.has_room()))?;
+            let has_room = |_| self.lock_share(block).is_ok_and(|share| share.has_room());
+            self.make_room(work.until, has_room)?;
         }
         if reserve(work)? {
             return Ok(());
@@ -730,7 +732,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut stays = None;
         if self.could_have(work.lane, more + kept)? {
             let unreserved = &self.lane(work.lane).unreserved;
-            stays = match self.make_room(|_| unreserved.left() >= more + kept) {
+            stays = match self.make_room(work.until, |_| unreserved.left() >= more + kept) {
                 Err(error @ Error::NoShield { .. }) => Some(error),
                 made => made.map(|()| None)?,
             };

@@ -274,7 +274,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let Some(wants) = work.wants.clone() else { return Ok(true) };
         if self.could_fit(&wants)? {
-            self.make_room(|_| self.fits(&wants))?;
+            self.make_room(work.until, |_| self.fits(&wants))?;
             self.give_from_hands()?;
             if self.grant(work)? {
                 return Ok(true);

@@ -117,7 +117,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if slots.left() > 0 || self.bell.has_thread() {
             return Ok(());
         }
-        match self.stopped(ShortOf::Slots, || self.make_room(|_| slots.left() > 0)) {
+        match self.stopped(ShortOf::Slots, || self.make_room(None, |_| slots.left() > 0)) {
             // What finds no slot waits for the record.
             Err(Error::NoShield { .. }) => Ok(()),
             made => made,

@@ -148,7 +148,7 @@ fn a_checkpoint_that_frees_nothing_is_not_repeated() {
     let shared = journal.shared();
     let made_for_ten = || {
         let before = shared.done().checkpoints;
-        (0..10).for_each(|_| shared.make_room(|_| false).expect("goes home"));
+        (0..10).for_each(|_| shared.make_room(None, |_| false).expect("goes home"));
         shared.done().checkpoints - before
     };
     assert_eq!([made_for_ten(), made_for_ten()], [1, 0]);
@@ -160,7 +160,7 @@ fn a_checkpoint_that_frees_nothing_is_not_repeated() {
     }
     // Where there was room already, nothing was tried.
     journal.commit(&[Operation::write(BlockNumber(5), &image)], Durability::Durable).expect("fits");
-    shared.make_room(|_| true).expect("there is room");
+    shared.make_room(None, |_| true).expect("there is room");
     assert_eq!(made_for_ten(), 2);
 }
 

@@ -14,8 +14,8 @@
 //!      moves blocks there.
 //! IS6. A step that empties a segment of the disk-side log empties one.
 //! IS7. Where an append keeps a head back, and nothing else can be done in a step, the thread waits
-//!      for the end of one append. It has nothing in hand but its blocks then. An append in flight
-//!      waits for no block, no room and no upkeep.
+//!      for the end of one append, but no longer than its transaction may wait. It has nothing in
+//!      hand but its blocks then. An append in flight waits for no block, no room and no upkeep.
 //! IS8. For a transaction, steps go on until the disk-side log has a block for each of its blocks,
 //!      or as many as the upkeep keeps free. What finds none there would go whole into the ring.
 //!
@@ -101,15 +101,24 @@ impl<L, M: Machine> Shared<L, M> {
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Makes room, unless `is_there` says that another thread has already. It does so without the
-    /// device where that is enough, or else by writing home.
-    pub(crate) fn make_room(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
-        self.make_room_of(Room { bytes: 0, slots: 1, log_blocks: 1 }, is_there)
+    /// device where that is enough, or else by writing home. It waits for no append any longer than
+    /// `until`.
+    ///
+    /// # Errors
+    /// `OutOfTime`, if it would have to. Others of the medium's or the device's.
+    pub(crate) fn make_room(
+        &self,
+        until: Option<Instant>,
+        is_there: impl Fn(Stage) -> bool,
+    ) -> Result<(), Error> {
+        self.make_room_of(Room { bytes: 0, slots: 1, log_blocks: 1 }, until, is_there)
     }
 
     /// Like [`make_room`](Self::make_room), where steps see to as many slots and blocks of the log.
     pub(crate) fn make_room_of(
         &self,
         wanted: Room,
+        until: Option<Instant>,
         is_there: impl Fn(Stage) -> bool,
     ) -> Result<(), Error> {
         if self.relogs {
@@ -130,15 +139,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     left = left.saturating_sub((made.home.blocks - before).max(1));
                     awaited = 0;
                 }
+                Next::AgainBehind(_) if until.is_some_and(|until| until <= Instant::now()) => {
+                    break Err(Error::OutOfTime);
+                }
                 Next::AgainBehind(ended) if awaited < AWAITED_MAX => {
-                    self.appends.await_one(ended);
+                    self.appends.await_one(ended, until);
                     awaited += 1;
                 }
-                next => break next,
+                next => break Ok(next),
             }
         };
         self.note_made(&made, start);
-        if matches!(next, Next::Leave) {
+        if matches!(next?, Next::Leave) {
             return Ok(());
         }
         self.with_upkeep_first(|cell| self.make_room_in(cell, is_there))

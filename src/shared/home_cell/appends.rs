@@ -15,11 +15,12 @@
 //!      become shorter by that, and cut off what another handle writes behind its end.
 
 use std::sync::PoisonError;
+use std::time::Instant;
 
 use journal_core::parts::{NotPassed, OrderedDevice};
 use journal_core::units::{LANES_MAX, LaneNumber, Sequence};
 
-use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait_timeout};
 
 /// Appends whose records are not stored yet, and other writes that come before a record.
 #[derive(Debug)]
@@ -116,10 +117,20 @@ impl<D, H> Appends<D, H> {
     }
 
     /// Waits until an append ends, unless one has since there were `ended` of them, or there is
-    /// none.
-    pub(crate) fn await_one(&self, ended: u64) {
+    /// none. It waits no longer than `until`.
+    pub(crate) fn await_one(&self, ended: u64, until: Option<Instant>) {
         let has_ended = |holds: &Holds| self.ended() != ended || holds.each.is_empty();
-        self.under_way.await_until(self.lock(), has_ended);
+        let Some(until) = until else {
+            return self.under_way.await_until(self.lock(), has_ended);
+        };
+        let mut holds = self.lock();
+        while !has_ended(&holds) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            holds = wait_timeout(&self.under_way.has_ended, holds, left);
+        }
     }
 
     /// Whether the device forgets blocks now.

@@ -165,6 +165,36 @@ fn a_step_that_is_stuck_on_an_append_waits_for_it() {
     }
 }
 
+/// IS7: a transaction with a limit waits for an append no longer than that.
+#[test]
+fn no_append_is_waited_for_beyond_a_limit() {
+    use core::time::Duration;
+    use std::time::Instant;
+
+    held(Mutator::new(), |journal, first| {
+        std::thread::scope(|scope| {
+            let write = |number| {
+                let limit = Duration::from_millis(30);
+                journal.transact_within(limit, |tx| tx.write(BlockNumber(number), &[1; 4096]))
+            };
+            let writer = scope.spawn(move || (0..40).find_map(|number| write(number).err()));
+            let begun = Instant::now();
+            while !writer.is_finished() && begun.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            let is_in_time = writer.is_finished();
+            drop(first);
+            while !writer.is_finished() {
+                journal.shared().tell_waiters_for_room();
+                std::thread::yield_now();
+            }
+            let refused = writer.join().expect("no panic");
+            assert_eq!((is_in_time, refused), (true, Some(Error::OutOfTime)));
+        });
+        write(journal, 99);
+    });
+}
+
 /// AP1, of appends that end in any order.
 #[test]
 fn a_record_is_held_as_long_as_an_append_needs_it() {
