@@ -70,10 +70,17 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
         }
     }
 
-    fn passing<R>(&mut self, call: impl FnOnce(&mut Self, &NotPassed) -> R) -> R {
-        let holds = self.0.appends.lock();
+    fn passing<R>(
+        &mut self,
+        call: impl FnOnce(&mut Self, &NotPassed) -> Result<R, JournalError>,
+    ) -> Result<R, JournalError> {
+        let shared = self.0;
+        let holds = shared.appends.lock();
         let not_passed = holds.not_passed();
-        let result = call(self, &not_passed);
+        // A failure is noted before an append can begin: one superblock may have the new heads, and
+        // behind these nothing hides what is not durable (AP1).
+        let result = shared.fail_on_panic(|| call(self, &not_passed));
+        let result = result.inspect_err(|error| shared.fail_of((*error).into()));
         drop(holds);
         result
     }

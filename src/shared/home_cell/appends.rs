@@ -6,7 +6,8 @@
 //! AP1. From when an append begins until its home is synced, no head passes a durable discard of
 //!      its block. So a crash in between shows no content of it. The append holds such a discard
 //!      that it finds, or else the end of its lane, where it stores one. It does so with the lock
-//!      in hand in which heads pass, and lets go once its record is stored.
+//!      in hand in which heads pass, and lets go once its record is stored. Where heads fail to
+//!      pass, that is noted with the lock in hand: one superblock may have them already.
 //! AP2. An append begins where no batch has its block, and the home is not suspect from then on.
 //!      The share of the index is locked meanwhile, in which a batch says that it takes a block.
 //! AP3. A whole checkpoint ends when the appends are at an end that had begun when it had written

@@ -60,7 +60,14 @@ pub trait Lanes<P, H> {
     }
 
     /// Calls while no append begins, with the records that no head may pass: appends need them.
-    fn passing<R>(&mut self, call: impl FnOnce(&mut Self, &NotPassed) -> R) -> R {
+    /// Where the call fails, heads may have passed on the medium. No append begins behind that.
+    ///
+    /// # Errors
+    /// Those of the call.
+    fn passing<R>(
+        &mut self,
+        call: impl FnOnce(&mut Self, &NotPassed) -> Result<R, JournalError>,
+    ) -> Result<R, JournalError> {
         call(self, &[None; LANES_MAX as usize])
     }
 

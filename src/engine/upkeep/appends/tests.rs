@@ -195,6 +195,45 @@ fn no_append_is_waited_for_beyond_a_limit() {
     });
 }
 
+/// AP1: heads may have passed in one of the superblocks when the other one fails. No append begins
+/// behind that without knowing it.
+#[test]
+fn a_failure_is_noted_before_an_append_may_begin_behind_it() {
+    use core::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
+    use std::sync::Barrier;
+
+    use journal_core::JournalError;
+    use journal_core::parts::Lanes as _;
+
+    let fails: [fn() -> Result<(), JournalError>; 2] =
+        [|| Err(JournalError::Failed), || panic!("a device panics")];
+    for fail in fails {
+        held(Mutator::new(), |journal, first| {
+            let (shared, passing) = (journal.shared(), Barrier::new(2));
+            std::thread::scope(|scope| {
+                let append = scope.spawn(|| {
+                    passing.wait();
+                    let holds = shared.appends.lock();
+                    let is_known = shared.has_failed();
+                    drop(holds);
+                    is_known
+                });
+                let pass = || {
+                    LanesOf(shared).passing(|_, _| {
+                        passing.wait();
+                        fail()
+                    })
+                };
+                let passed = catch_unwind(AssertUnwindSafe(pass));
+                assert!(!matches!(passed, Ok(Ok(()))));
+                assert!(append.join().expect("no panic"));
+            });
+            drop(first);
+        });
+    }
+}
+
 /// AP1, of appends that end in any order.
 #[test]
 fn a_record_is_held_as_long_as_an_append_needs_it() {
