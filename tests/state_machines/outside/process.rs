@@ -136,7 +136,10 @@ impl<'a> Store<'a> {
         let tx = &Tx { end, ..tx.clone() };
         tx.edits.iter().for_each(|edit| self.outside.copies.forget(number, edit.block));
         let is_one_call = matches!(tx.end, End::Durable | End::Deferred) && tx.edits.len() <= FITS;
-        if tx.at_once && is_one_call {
+        // Among many threads a call is marked when it stores its record (`hook`). A call that finds
+        // no room in the log may move blocks there first, by a record that is not its own.
+        let may_move = among_many && journal.geometry().lane_log_blocks > 0;
+        if tx.at_once && is_one_call && !may_move {
             return self.at_once(journal, number, tx, among_many);
         }
         for _ in 0..TRIES {
