@@ -11,9 +11,9 @@
 //! 4. One fence. Then only plain stores: the lane says how far it is durable, and lane, blocks and
 //!    seat are given back.
 //!
-//! Every way to commit leads through [`recording`](Shared::recording), and ends with
-//! [`after_record`](Shared::after_record). A call of `Journal::commit` tries the shorter ways
-//! first:
+//! Every way to commit stores between [`begin_record`](Shared::begin_record) and
+//! [`end_record`](Shared::end_record). [`after_record`](Shared::after_record) follows. A call of
+//! `Journal::commit` tries the shorter ways first:
 //!
 //! - One operation, where all that it takes is free: `commit_sole`, or `commit_several` for patches
 //!   ([`commit_short`](crate::engine::commit_short)).
@@ -88,6 +88,18 @@ fn take(unreserved: &Unreserved, count: u32) -> bool {
 /// A lane, taken.
 pub(super) type LaneGuard<'s, M> = StoreLockGuard<'s, LaneState<M>>;
 
+/// Gives a lane back, and tells the watchers of what its holder has made durable.
+#[inline(always)]
+fn give_back_and_tell<M: Machine>(state: LaneGuard<'_, M>, cell: &LaneCell<M>) {
+    if !cell.watchers.are_there() {
+        state.give_back();
+        return;
+    }
+    let due = cell.due(&state.lane);
+    state.give_back();
+    due.tell();
+}
+
 /// What a record is begun with.
 pub(super) struct RecordTo {
     pub(super) lane: LaneNumber,
@@ -106,8 +118,9 @@ pub(super) struct RecordTo {
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
 /// A record that is being stored in a lane.
-struct Recording {
-    open: OpenRecord,
+pub(super) struct Recording {
+    pub(super) open: OpenRecord,
+    lane: LaneNumber,
     durability: Durability,
     /// Whether the fence is left to others, which wait for the lane.
     leaves_fence: bool,
@@ -139,9 +152,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let pieces = pieces.as_ref().filter(|_| of_pieces.is_some());
         let prepared = of_pieces.map(Ok).or(prepared);
         let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
-        let commit =
-            |work: &mut Work| self.commit_held(work, operations, (prepared, pieces), durability);
-        self.commit_and_give_back(work, operations, keeps, commit)
+        self.commit_and_give_back(work, operations, keeps, (prepared, pieces), durability)
     }
 
     /// Commits the only operation of a transaction that has its block, and has reserved what it
@@ -182,36 +193,48 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return None;
         }
         alone.sole_mut().name(&work.names);
-        let commit = |work: &mut Work| {
-            let (lane, overwritten) = (work.lane, work.overwritten);
-            self.check_not_failed()?;
-            self.make_deferred_durable(Some(lane))?;
-            let mut state = self.lane(lane).turn.take_to_commit().map_err(|_| self.poisoned())?;
-            self.check_not_failed()?;
-            self.put_in_hand(&mut state, work, most);
-            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            let takes_in_first = work.takes_in_first;
-            // `encoded` still holds what `A::of` has encoded.
-            let (front, encoded) = work.for_one();
-            let committed = self.recording(state, to, |state, open| {
-                // As in `Lane::store_part`: no lock takes an exchange once something streams.
-                let foretold =
-                    takes_in_first.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
-                foretold.into_iter().for_each(|frame| self.take_in(frame));
-                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                debug_assert!(
-                    foretold.is_none_or(|foretold| foretold.payload == frame.payload),
-                    "it lies where it was told"
-                );
-                if !takes_in_first {
-                    self.take_in(frame);
-                }
-                1
-            });
-            committed.map(Some)
-        };
-        let operations = core::slice::from_ref(operation);
-        Some(self.commit_and_give_back(work, operations, keeps, commit))
+        let guard = self.failure.guard();
+        let result = self.store_taken(work, alone, (most, durability)).map(Some);
+        guard.end();
+        self.give_back_after(work, core::slice::from_ref(operation), keeps, &result);
+        Some(result)
+    }
+
+    /// Stores the record of an operation that is encoded, and makes it durable if that is asked
+    /// for.
+    #[inline(always)]
+    fn store_taken<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        alone: A,
+        (most, durability): (u64, Durability),
+    ) -> Result<Committed, Error> {
+        let (lane, overwritten) = (work.lane, work.overwritten);
+        self.check_not_failed()?;
+        self.make_deferred_durable(Some(lane))?;
+        let cell = self.lane(lane);
+        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
+        self.check_not_failed()?;
+        self.put_in_hand(&mut state, work, most);
+        let takes_in_first = work.takes_in_first;
+        // `encoded` still holds what `A::of` has encoded.
+        let (front, encoded) = work.for_one();
+        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+        let mut record = self.begin_record(&state, cell, to);
+        let open = &mut record.open;
+        // As in `Lane::store_part`: no lock takes an exchange once something streams.
+        let foretold =
+            takes_in_first.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
+        foretold.into_iter().for_each(|frame| self.take_in(frame));
+        let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+        debug_assert!(
+            foretold.is_none_or(|foretold| foretold.payload == frame.payload),
+            "it lies where it was told"
+        );
+        if !takes_in_first {
+            self.take_in(frame);
+        }
+        self.end_record(state, record, cell, 1)
     }
 
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
@@ -228,9 +251,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let prepared = self.prepare_held(work, operations);
-        let commit =
-            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
-        self.commit_and_give_back(work, operations, keeps, commit)
+        self.commit_and_give_back(work, operations, keeps, (prepared, None), durability)
     }
 
     /// Makes durable what was gathered: a transaction that is not gathered has touched some of it.
@@ -359,25 +380,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Runs `commit`, which stores the record, and gives back what the transaction holds.
+    /// Stores the record of a prepared transaction, and gives back what the transaction holds.
     #[inline]
     pub(super) fn commit_and_give_back<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
         keeps: Keeps,
-        commit: impl FnOnce(&mut Work) -> Result<Option<Committed>, Error>,
+        prepared: (Result<Prepared, CommitError>, Option<&Pieces<'_>>),
+        durability: Durability,
     ) -> Result<Option<Committed>, Error> {
-        let result = self.fail_on_panic(|| commit(work));
-        let result = self.after_record(operations, keeps, result, |result| {
-            self.unreserve_slots_and_log(work);
-            self.give_grants_back(work);
-            if self.may_unlock(result) {
-                self.unlock_blocks(work);
-            }
-        });
-        work.clear();
+        let guard = self.failure.guard();
+        let result = self.commit_held(work, operations, prepared, durability);
+        guard.end();
+        self.give_back_after(work, operations, keeps, &result);
         result
+    }
+
+    /// Gives back what a transaction holds, behind its record.
+    #[inline(always)]
+    fn give_back_after<O: Operations + ?Sized>(
+        &self,
+        work: &mut Work,
+        operations: &O,
+        keeps: Keeps,
+        result: &Result<Option<Committed>, Error>,
+    ) {
+        self.after_record(operations, keeps, result);
+        self.unreserve_slots_and_log(work);
+        self.give_grants_back(work);
+        if self.may_unlock(result) {
+            self.unlock_blocks(work);
+        }
+        work.clear();
     }
 
     /// Unlocks the blocks of a transaction that has ended, and wakes those that wait for them.
@@ -409,7 +444,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Stores the record of a prepared transaction, and makes it durable if that is asked for.
     /// Its blocks are locked, and what the record takes is reserved. Where it consists of pieces,
     /// the caller may have them at hand.
-    pub(super) fn commit_held<O: Operations + ?Sized>(
+    fn commit_held<O: Operations + ?Sized>(
         &self,
         work: &mut Work,
         operations: &O,
@@ -445,9 +480,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
-        let committed = self.recording(state, to, |state, open| {
-            self.store_record((state, open), work, operations, &prepared, pieces)
-        })?;
+        let mut record = self.begin_record(&state, cell, to);
+        let to = (&mut *state, &mut record.open);
+        let frames = self.store_record(to, work, operations, &prepared, pieces);
+        let committed = self.end_record(state, record, cell, frames)?;
         drop(appending);
         Ok(Some(committed))
     }
@@ -476,48 +512,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         state.in_hand += core::mem::take(&mut work.reserved_bytes);
     }
 
-    /// What every record takes. It begins the record, has `store` store it, accounts for it, and
-    /// makes it durable if that is asked for. `store` returns the number of frames; the bytes
-    /// of the record are taken from those in hand.
-    ///
-    /// The caller runs it inside [`fail_on_panic`](Self::fail_on_panic) or its like.
-    #[inline(always)]
-    pub(super) fn recording(
-        &self,
-        mut state: LaneGuard<'_, M>,
-        to: RecordTo,
-        store: impl FnOnce(&mut LaneState<M>, &mut OpenRecord) -> usize,
-    ) -> Result<Committed, Error> {
-        let RecordTo { lane, overwritten, durability, bytes, is_noted } = to;
-        let is_long = bytes > DEFERRED_BYTES_MAX;
-        let durability = if is_long { Durability::Durable } else { durability };
-        let cell = self.lane(lane);
-        let mut record = self.begin_record(&state, cell, (overwritten, is_noted), durability);
-        let frames = store(&mut state, &mut record.open);
-        let bytes = record.open.bytes();
-        debug_assert!(state.in_hand >= bytes, "all of the record was reserved");
-        state.in_hand -= bytes;
-        state.stats.add_record(frames as u64, bytes);
-        let (sequence, stamp) = (record.open.sequence(), record.open.stamp());
-        self.finish(state, record, cell)?;
-        Ok(Committed { lane, sequence, stamp })
-    }
-
-    /// What follows a record: the cache learns of it, and `give_back` gives back what
-    /// it holds.
+    /// What follows a record: the cache learns of it. Then the caller gives back what it holds.
     #[inline(always)]
     pub(super) fn after_record<O: Operations + ?Sized>(
         &self,
         operations: &O,
         keeps: Keeps,
-        result: Result<Option<Committed>, Error>,
-        give_back: impl FnOnce(&Result<Option<Committed>, Error>),
-    ) -> Result<Option<Committed>, Error> {
-        if let (Ok(Some(committed)), true) = (&result, self.caches) {
+        result: &Result<Option<Committed>, Error>,
+    ) {
+        if let (Ok(Some(committed)), true) = (result, self.caches) {
             self.keep_committed(operations, keeps, committed);
         }
-        give_back(&result);
-        result
     }
 
     /// Whether the blocks of a transaction that has ended come free. After a failure no thread may
@@ -527,15 +532,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         result.is_ok() || !self.has_failed()
     }
 
-    /// Begins a record whose stamp is above those of what it overwrites.
+    /// Begins a record whose stamp is above those of what it overwrites. The caller stores it, and
+    /// ends it with [`end_record`](Self::end_record), where a panic makes the journal fail.
+    ///
+    /// The two are no function around the store (C2): that would be a closure, which the compiler
+    /// calls, and what it returns would be stored behind the fence.
     #[inline(always)]
-    fn begin_record(
+    pub(super) fn begin_record(
         &self,
         state: &LaneState<M>,
         cell: &LaneCell<M>,
-        (overwritten, is_noted): (Stamp, bool),
-        durability: Durability,
+        to: RecordTo,
     ) -> Recording {
+        let RecordTo { lane, overwritten, durability, bytes, is_noted } = to;
+        let is_long = bytes > DEFERRED_BYTES_MAX;
+        let durability = if is_long { Durability::Durable } else { durability };
         let leaves_fence = cell.turn.is_busy() && state.group.has_room();
         let pace = match durability {
             Durability::Durable if !leaves_fence => Pace::AtOnce,
@@ -547,7 +558,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             true => self.notes.stamp_above(below),
             false => Stamp(below.raw() + 1),
         };
-        Recording { open: state.lane.begin(stamp, pace), durability, leaves_fence }
+        Recording { open: state.lane.begin(stamp, pace), lane, durability, leaves_fence }
+    }
+
+    /// Accounts for a record that is stored, with this number of frames, and makes it durable if
+    /// that is asked for. Its bytes are taken from those in hand.
+    #[inline(always)]
+    pub(super) fn end_record(
+        &self,
+        mut state: LaneGuard<'_, M>,
+        record: Recording,
+        cell: &LaneCell<M>,
+        frames: usize,
+    ) -> Result<Committed, Error> {
+        let bytes = record.open.bytes();
+        debug_assert!(state.in_hand >= bytes, "all of the record was reserved");
+        state.in_hand -= bytes;
+        state.stats.add_record(frames as u64, bytes);
+        let (lane, sequence, stamp) = (record.lane, record.open.sequence(), record.open.stamp());
+        self.finish(state, record, cell)?;
+        Ok(Committed { lane, sequence, stamp })
     }
 
     /// Stores a record that was begun, as it was prepared. Returns the number of its frames.
@@ -601,7 +631,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         record: Recording,
         cell: &LaneCell<M>,
     ) -> Result<(), Error> {
-        let Recording { open, durability, leaves_fence } = record;
+        let Recording { open, durability, leaves_fence, .. } = record;
         let sequence = open.sequence();
         let is_awaited = state.group.is_awaited();
         // A deferred record does not leave a group behind that no thread fences.
@@ -615,9 +645,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return failed_fence(self, error);
             }
             cell.reach.publish(state.lane.durable_to(), state.lane.has_deferred());
-            let due = cell.due(&state.lane);
-            state.give_back();
-            due.tell();
+            give_back_and_tell(state, cell);
             return Ok(());
         }
         if durability == Durability::Deferred && !is_awaited {
@@ -685,9 +713,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         state.stats.fences += state.lane.fences();
         state.group.end();
         cell.reach.publish(state.lane.durable_to(), state.lane.has_deferred());
-        let due = cell.due(&state.lane);
-        drop(state);
-        due.tell();
+        give_back_and_tell(state, cell);
         Ok(())
     }
 

@@ -13,8 +13,8 @@
 //! **Crash**: as in `journal_core`.
 
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, OpenRecord, PiecesOf, Prepared, Several,
-    Sole, Versions, is_of_run, share_of,
+    Alone, Content, Ends, FrameAt, FreeRoom, Full, InLane, PiecesOf, Prepared, Several, Sole,
+    Versions, is_of_run, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, SlotNumber};
@@ -207,34 +207,29 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             seat.defers = defers;
         }
         self.check_not_failed()?;
-        let result = self.fail_on_panic(|| {
-            self.common.prefetch_next_node(&share.index);
-            let lead = share.index.lead(block);
-            if let Some(lead) = &lead {
-                self.common.prefetch_lead(&share.index, lead);
-            }
-            let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
-            self.prefetch_patched(&share, operation);
-            let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-            self.recording(state, to, |state, open| {
-                let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-                let inserted = self.insert_frame(&mut share, frame);
-                assert!(inserted.is_ok(), "room for the frame was looked for");
-                share.give_back();
-                1
-            })
-        });
-        self.after_record(
-            core::slice::from_ref(operation),
-            Keeps::All,
-            result.map(Some),
-            |result| {
-                if self.may_unlock(result) {
-                    self.blocks.unlock(stripe);
-                    self.tell_waiters_for(stripe);
-                }
-            },
-        )
+        let guard = self.failure.guard();
+        self.common.prefetch_next_node(&share.index);
+        let lead = share.index.lead(block);
+        if let Some(lead) = &lead {
+            self.common.prefetch_lead(&share.index, lead);
+        }
+        let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
+        self.prefetch_patched(&share, operation);
+        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+        let mut record = self.begin_record(&state, cell, to);
+        let open = &mut record.open;
+        let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+        let inserted = self.insert_frame(&mut share, frame);
+        assert!(inserted.is_ok(), "room for the frame was looked for");
+        share.give_back();
+        let result = self.end_record(state, record, cell, 1).map(Some);
+        guard.end();
+        self.after_record(core::slice::from_ref(operation), Keeps::All, &result);
+        if self.may_unlock(&result) {
+            self.blocks.unlock(stripe);
+            self.tell_waiters_for(stripe);
+        }
+        result
     }
 
     /// Takes a block with its share of the index, which must have room for its frame. The caller
@@ -324,28 +319,28 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             bytes: most,
             is_noted: false,
         };
-        let store = |state: &mut LaneState<M>, open: &mut OpenRecord| {
-            let (names, mut scratch, _) = work.for_preparing();
-            let ends = Ends::Record;
-            let LaneState { lane: at, slots, .. } = state;
-            if let Some(pieces) = &pieces {
-                let content = PiecesOf { operations, pieces, names, ends };
-                self.common.store_pieces(at, open, &content, scratch.front, &mut held);
-            } else {
-                let content = Content { operations, names, prepared: &prepared, ends };
-                let mut in_lane = InLane { lane: at, states: slots };
-                self.common.store(&mut in_lane, open, &content, &mut scratch, &mut held);
-            }
-            drop(held);
-            prepared.frames
-        };
+        let guard = self.failure.guard();
+        let mut record = self.begin_record(&state, cell, to);
+        let open = &mut record.open;
+        let (names, mut scratch, _) = work.for_preparing();
+        let ends = Ends::Record;
+        let LaneState { lane: at, slots, .. } = &mut *state;
+        if let Some(pieces) = &pieces {
+            let content = PiecesOf { operations, pieces, names, ends };
+            self.common.store_pieces(at, open, &content, scratch.front, &mut held);
+        } else {
+            let content = Content { operations, names, prepared: &prepared, ends };
+            let mut in_lane = InLane { lane: at, states: slots };
+            self.common.store(&mut in_lane, open, &content, &mut scratch, &mut held);
+        }
+        drop(held);
         // 4. The fence. Then everything is given back.
-        let result = self.fail_on_panic(|| self.recording(state, to, store));
-        let result = self.after_record(operations, Keeps::All, result.map(Some), |result| {
-            if self.may_unlock(result) {
-                self.unlock_few(operations, age, taken);
-            }
-        });
+        let result = self.end_record(state, record, cell, prepared.frames).map(Some);
+        guard.end();
+        self.after_record(operations, Keeps::All, &result);
+        if self.may_unlock(&result) {
+            self.unlock_few(operations, age, taken);
+        }
         work.clear();
         result
     }

@@ -131,9 +131,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.abort(work, operations);
             return Err(error);
         }
-        let commit =
-            |work: &mut Work| self.commit_held(work, operations, (prepared, None), durability);
-        self.commit_and_give_back(work, operations, Keeps::All, commit)
+        self.commit_and_give_back(work, operations, Keeps::All, (prepared, None), durability)
     }
 
     /// The operations of a call on old images that are lent. `None` where they are copied, or not

@@ -44,10 +44,8 @@ fn what_another_transaction_wrote_by_then_stays_what_is_read() {
     }
     let committed = staged.ready(|operations| {
         let prepared = shared.prepare_and_reserve(work, operations, Goes::ByPolicy);
-        let commit = |work: &mut Work| {
-            shared.commit_held(work, operations, (prepared, None), Durability::Durable)
-        };
-        shared.commit_and_give_back(work, operations, Keeps::Patches, commit)
+        let (prepared, durable) = ((prepared, None), Durability::Durable);
+        shared.commit_and_give_back(work, operations, Keeps::Patches, prepared, durable)
     });
     let committed = committed.expect("commits").expect("one is logged");
     let mut second = shared.seats.sit();

@@ -180,9 +180,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(0);
         };
         let lane = work.lane;
-        self.commit_and_give_back(work, operations, Keeps::All, |work| {
-            self.commit_held(work, operations, (Ok(prepared), None), Durability::Durable)
-        })?;
+        let prepared = (Ok(prepared), None);
+        self.commit_and_give_back(work, operations, Keeps::All, prepared, Durability::Durable)?;
         // It is no transaction of a caller.
         self.lock_lane(self.lane(lane))?.stats.commits -= 1;
         let count = operations.len() as u64;
