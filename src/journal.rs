@@ -386,7 +386,21 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// # Errors
     /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn tick(&self, now: Duration) -> Result<(), Error> {
-        self.shared().tick(now)
+        self.shared().tick(now, None).map(drop)
+    }
+
+    /// A [`tick`](Self::tick) for a thread that must not stop for long. It makes room in the steps
+    /// that [`Options::longest_stop`] speaks of, and a checkpoint batch by batch. It begins no
+    /// further one when `limit` is over, and does one at least. So a tick without end is cut into
+    /// many.
+    ///
+    /// Returns whether all is done that was due. If not, call it again, at any time: it goes on.
+    /// What no step can do is left to the transaction that needs the room, or to a `tick`.
+    ///
+    /// # Errors
+    /// The errors of [`checkpoint`](Self::checkpoint).
+    pub fn tick_within(&self, now: Duration, limit: Duration) -> Result<bool, Error> {
+        self.shared().tick(now, Some(limit))
     }
 
     /// Reads a block's newest committed content. A reader also sees what was committed deferred and
@@ -703,6 +717,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         stats.longest_stop_for_slots = stops.longest[2];
         stats.longest_stop_in_commits = stops.longest[3];
         stats.longest_stop_for_home = stops.longest[4];
+        stats.stops_for_moved = stops.for_moved;
+        stats.longest_stop_for_moved = stops.longest[5];
         stats.stopped = stops.time;
         stats.longest_stop = stops.longest.into_iter().max().unwrap_or_default();
         stats.gathered = shared.gathering.stats();

@@ -158,6 +158,8 @@ pub struct Stats {
     /// How often a commit waited before it wrote to the disk: until a batch had ended that had a
     /// block which it appends, or until a trim had.
     pub stops_for_home: u64,
+    /// How often a transaction waited for a block that an upkeep was copying or moving.
+    pub stops_for_moved: u64,
     /// How long these stops took, added up.
     pub stopped: Duration,
     /// The longest of them.
@@ -172,6 +174,8 @@ pub struct Stats {
     pub longest_stop_in_commits: Duration,
     /// The longest time that a commit waited for that.
     pub longest_stop_for_home: Duration,
+    /// The longest time that a transaction waited for a block that was copied or moved.
+    pub longest_stop_for_moved: Duration,
     /// Transactions that now wait for room that others have.
     pub waiting_for_room: usize,
     /// What running transactions have gathered.
@@ -209,7 +213,7 @@ impl Stats {
     #[must_use]
     pub const fn stops(&self) -> u64 {
         let for_room = self.stops_for_bytes + self.stops_for_frames + self.stops_for_slots;
-        for_room + self.stops_in_commits + self.stops_for_home
+        for_room + self.stops_in_commits + self.stops_for_home + self.stops_for_moved
     }
 
     /// All lanes together.

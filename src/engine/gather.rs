@@ -26,7 +26,6 @@
 
 mod spill;
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::Operations;
@@ -54,7 +53,7 @@ enum Lacks {
 
 /// Why a running transaction commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     /// The host's time has come.
     Timer,
     /// It names as many objects as it may.
@@ -312,7 +311,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Commits everything that is gathered by now, durably.
-    fn commit_batch_for(&self, reason: Reason) -> Result<(), Error> {
+    pub(super) fn commit_batch_for(&self, reason: Reason) -> Result<(), Error> {
         if !self.gathering.is_there.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -378,38 +377,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             work.note_if_by_exchange(&share);
             self.note_overwritten_by(work, &share, block);
         }
-    }
-
-    /// Does what is due at the host's time `now`: a commit of what is gathered, room, and a
-    /// checkpoint.
-    pub(crate) fn tick(&self, now: Duration) -> Result<(), Error> {
-        self.check_not_failed()?;
-        let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let before = self.gathering.now.fetch_max(nanos, Ordering::Relaxed);
-        let now = Duration::from_nanos(nanos.max(before));
-        if before == 0 {
-            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
-        }
-        self.commit_left()?;
-        if let Some(after) = self.gathering.pacing.commit_after {
-            let running = self.gathering.lock().running.since;
-            if now.saturating_sub(running) >= after {
-                self.commit_batch_for(Reason::Timer)?;
-            }
-        }
-        if !self.bell.has_thread() {
-            self.keep_room()?;
-        }
-        let Some(after) = self.gathering.pacing.checkpoint_after else { return Ok(()) };
-        let last = Duration::from_nanos(self.gathering.checkpointed.load(Ordering::Relaxed));
-        if now.saturating_sub(last) >= after {
-            self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
-            match self.common.policy.keeps_in_slots() {
-                true => self.checkpoint_rings()?,
-                false => self.checkpoint()?,
-            };
-        }
-        Ok(())
     }
 }
 

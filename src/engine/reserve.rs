@@ -26,6 +26,7 @@ use crate::staging::hint::Hint;
 use crate::staging::seat::Seat;
 use crate::staging::work::Work;
 use crate::threads::block_locks::{Age, LockedAt};
+use crate::threads::seat_numbers::is_last;
 use crate::threads::sync::thread::Patience;
 use crate::threads::waiting::{BlockWait, InCircle};
 
@@ -148,7 +149,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.prefetch_entry(&share, block);
         if let Err(holder) = self.try_lock_block(&mut share, work, age, block) {
             drop(share);
-            share = self.wait_to_lock(work, age, block, holder)?;
+            let mut wait = || self.wait_to_lock(work, age, block, holder);
+            share = if is_last(holder) { self.stopped(ShortOf::Moved, wait)? } else { wait()? };
         }
         if self.gathering.has_any() {
             // Not with the share in hand: what is gathered comes before it in the order of locks.

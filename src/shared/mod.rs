@@ -137,9 +137,10 @@ pub(crate) struct Stops {
     pub(crate) for_slots: u64,
     pub(crate) in_commits: u64,
     pub(crate) for_home: u64,
+    pub(crate) for_moved: u64,
     pub(crate) time: Duration,
     /// The longest one for each reason, in this order.
-    pub(crate) longest: [Duration; 5],
+    pub(crate) longest: [Duration; 6],
 }
 
 /// What was done to make room.
@@ -181,6 +182,8 @@ pub(crate) enum ShortOf {
     RoomAhead,
     /// A batch of an upkeep, which had a block that is appended, or a trim.
     Home,
+    /// A block that an upkeep copies or moves.
+    Moved,
 }
 
 impl<L, M: Machine> Shared<L, M> {
@@ -197,6 +200,7 @@ impl<L, M: Machine> Shared<L, M> {
             ShortOf::Slots => stops.for_slots += 1,
             ShortOf::RoomAhead => stops.in_commits += 1,
             ShortOf::Home => stops.for_home += 1,
+            ShortOf::Moved => stops.for_moved += 1,
         }
         stops.time += took;
         let longest = &mut stops.longest[short_of as usize];

@@ -21,14 +21,11 @@ use crate::staging::old_images::Olds;
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
 use crate::threads::block_locks::Age;
-use crate::threads::seat_numbers::{NUMBER_BITS, SeatNumbers, number_in};
+use crate::threads::seat_numbers::{CLOCK_MAX, NUMBER_BITS, SeatNumbers, number_in};
 use crate::threads::sync::{AtomicUsize, Mutex, MutexGuard, OfEachThread, Ordering};
 
 /// A thread that has had more transactions open than this does not keep the memory of all of them.
 const KEPT_SEATS: usize = 8;
-
-/// The largest clock: the other bits of an age.
-const CLOCK_MAX: u64 = u64::MAX >> NUMBER_BITS;
 
 /// What one transaction works with.
 #[derive(Debug)]

@@ -10,6 +10,14 @@ pub(crate) const fn number_in(age: Age) -> u64 {
     age.0 & ((1 << NUMBER_BITS) - 1)
 }
 
+/// The largest clock: the other bits of an age.
+pub(crate) const CLOCK_MAX: u64 = u64::MAX >> NUMBER_BITS;
+
+/// Whether an age is the last one of its seat, as an upkeep has it that copies or moves blocks.
+pub(crate) const fn is_last(age: Age) -> bool {
+    age.0 >> NUMBER_BITS == CLOCK_MAX
+}
+
 /// The seats of one thread.
 #[derive(Debug)]
 pub(crate) struct SeatNumbers(Vec<u64>);

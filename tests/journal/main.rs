@@ -32,6 +32,7 @@ mod slots;
 mod snapshots;
 mod spilled;
 mod threads;
+mod ticks;
 mod told;
 mod trims;
 mod upkeep;

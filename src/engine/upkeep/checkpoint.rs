@@ -114,8 +114,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Writes home what the rings would have to keep, and lets them go on without it.
     pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
+        self.checkpoint_rings_each(&mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// Like [`checkpoint_rings`](Self::checkpoint_rings), with a call behind each batch, which may
+    /// end it.
+    pub(super) fn checkpoint_rings_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
         if self.common.geometry.lane_slots_and_log() == 0 {
-            return self.checkpoint();
+            return self.checkpoint_each(each);
         }
         self.whole(|cell| {
             // No home is overwritten as long as there is a new place for its block.
@@ -124,7 +130,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
-            self.checkpoint_in(cell, Scope::Rings, &mut |_, _| ControlFlow::Continue(()))
+            self.checkpoint_in(cell, Scope::Rings, each)
         })
     }
 
@@ -274,7 +280,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Makes room ahead of need, behind every transaction that needs some.
-    fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
+    pub(super) fn make_room_ahead(&self, is_there: impl Fn(Stage) -> bool) -> Result<(), Error> {
         let needs_home =
             |stage| !is_there(stage) || self.slots_are_short(stage) || self.log_is_short(stage);
         if self.spares_snapshots(|| needs_home(Stage::WriteHome)) {
@@ -688,27 +694,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a threshold is crossed that asks for the upkeep.
-    fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         let (least, levels) = (self.least_room(), &self.levels);
         least.bytes < levels.asks_below_bytes()
             || least.slots < levels.asks_below_slots()
             || self.log_is_below(levels.asks_below_log_blocks())
             || self.is_short_of_frames()
-    }
-
-    /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
-    /// the running transaction has reserved is no reason to write anything home: when it commits,
-    /// it gives most of that back.
-    pub(crate) fn keep_room(&self) -> Result<(), Error> {
-        if !self.is_due() {
-            return Ok(());
-        }
-        let running = self.reserved_by_running();
-        match self.make_room_ahead(|stage| !self.is_short_beside(stage, running)) {
-            // A commit that finds no room is told.
-            Err(Error::NoShield { .. }) => Ok(()),
-            made => made,
-        }
     }
 
     /// Makes room ahead of need, in the thread in the background.
@@ -755,7 +746,7 @@ impl Checkpointer {
             let begun = Instant::now();
             while !stops.load(Ordering::Acquire) && !its.has_failed() {
                 // A failure makes the journal fail, which tells every caller.
-                let _ = its.tick(begun.elapsed());
+                let _ = its.tick(begun.elapsed(), None);
                 if its.bell.was_asked() {
                     let _ = its.keep_room_behind();
                 } else {

@@ -407,22 +407,33 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !self.bell.was_asked() {
             return Ok(());
         }
-        let has_log = self.common.geometry.lane_log_blocks > 0;
         let running = self.room_of_running();
-        let is_short = |stage| {
-            let is_short = self.is_short_beside(stage, running) || self.slots_are_short(stage);
-            is_short || (has_log && self.log_is_short(stage))
-        };
+        let is_short = |stage| self.is_short_of_any(stage, running);
         if !is_short(Stage::Reclaim) && !is_short(Stage::WriteHome) {
             self.note_left();
             return Ok(());
         }
-        self.stopped(ShortOf::RoomAhead, || self.make_room_by_a_step(is_short))
+        let stepped = self.stopped(ShortOf::RoomAhead, || self.make_room_by_a_step(is_short));
+        if stepped? {
+            self.ask_for_checkpoint();
+        }
+        Ok(())
     }
 
-    fn make_room_by_a_step(&self, is_short: impl Fn(Stage) -> bool) -> Result<(), Error> {
+    /// Whether there is too little of anything, so that a stage begins.
+    pub(super) fn is_short_of_any(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        let is_short = self.is_short_beside(stage, running) || self.slots_are_short(stage);
+        is_short || (has_log && self.log_is_short(stage))
+    }
+
+    /// Takes one step ahead of need. Returns whether another one would help.
+    pub(super) fn make_room_by_a_step(
+        &self,
+        is_short: impl Fn(Stage) -> bool,
+    ) -> Result<bool, Error> {
         if self.spares_snapshots(|| is_short(Stage::WriteHome)) {
-            return Ok(());
+            return Ok(false);
         }
         if self.relogs {
             let is_there = || !is_short(Stage::Reclaim);
@@ -437,9 +448,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let next = self.make_step(|stage| !is_short(stage), (stage, wanted), &mut made)?;
         self.note_made(&made, start);
         self.note_left();
-        if matches!(next, Next::Again) && is_short(stage) {
-            self.ask_for_checkpoint();
-        }
-        Ok(())
+        Ok(matches!(next, Next::Again) && is_short(stage))
     }
 }

@@ -6,6 +6,7 @@ mod in_steps;
 pub(crate) mod move_to_log;
 mod notes;
 mod relog;
+mod tick;
 pub(crate) mod trim;
 mod whole;
 

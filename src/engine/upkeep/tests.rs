@@ -1,11 +1,12 @@
-//! What a tick does for one batch, and what it does once; and what thresholds count.
+//! What a tick does for one batch, and what it does once; what thresholds count, and stops.
 
 use core::time::Duration;
 
-use journal_core::BlockNumber;
+use journal_core::{BlockNumber, Operation};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
+use crate::engine::upkeep::move_to_log::{Newest, Takes};
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
 use crate::shared::index_memory::looks::LOOKS;
@@ -84,4 +85,32 @@ fn what_a_running_transaction_has_reserved_asks_for_nothing() {
     // Behind it the threshold is where it was.
     journal.sync().expect("commits");
     assert!(shared.levels.asks_below_bytes() == reclaims_at && left() >= reclaims_at);
+}
+
+/// A copy has a block. A transaction waits for it, and that is counted as a stop.
+#[test]
+fn a_wait_for_a_block_that_is_copied_is_a_stop() {
+    let disk = TinyDisk::of(journal_core::BlockSize::DEFAULT, 64);
+    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).hook(Mutator::new());
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options.lanes(1)).expect("a journal");
+    let (shared, block, mut image) = (journal.shared(), BlockNumber(5), vec![7; 4096]);
+    journal.transact(|tx| tx.write(block, &image)).expect("commits");
+    assert_eq!(journal.stats().expect("counts").stops(), 0);
+    let mut seat = shared.seats.sit();
+    let age = seat.last_age();
+    let taken = shared.take_to_move(&mut seat, age, block, &mut image, Takes::Discards);
+    assert_eq!(taken.expect("reads"), Some(Newest::Content));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| journal.transact(|tx| tx.write_at(block, 9, b"patch")));
+        while !shared.waiting.now_asleep().may_want(shared.blocks.stripe(block)) {
+            std::thread::yield_now();
+        }
+        shared.abort(&mut seat.work, &[Operation::write(block, &image)][..]);
+        writer.join().expect("ends").expect("commits");
+    });
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.stops_for_moved, stats.stops()), (1, 1), "{stats}");
+    assert_eq!(stats.longest_stop_for_moved, stats.longest_stop);
 }

@@ -177,6 +177,35 @@ pub fn next_number(history: &[Mark]) -> u64 {
     called.max().unwrap_or(0) + 1
 }
 
+/// The newest transaction that is durable for certain and not gathered, of those that count, or
+/// zero: it was to be durable and has returned, or was deferred and a sync behind it has returned.
+pub fn newest_durable(history: &[Mark], counts: impl Fn(&Call) -> bool) -> u64 {
+    let (mut newest, mut deferred) = (0, 0);
+    let mut by_sync = Vec::new();
+    for mark in history {
+        match mark {
+            Mark::Called(label) if label & SYNC != 0 => by_sync.push((*label, deferred)),
+            Mark::Returned(label) if label & SYNC != 0 => {
+                let made = by_sync.iter().rev().find(|(of, _)| of == label);
+                newest = newest.max(made.map_or(0, |(_, made)| *made));
+            }
+            Mark::Returned(label)
+                if label & (GATHERED | SHOWN) == 0 && counts(&Call::of(*label)) =>
+            {
+                let number = label >> NUMBER_AT;
+                deferred = deferred.max(number);
+                if label & DEFERRED == 0 {
+                    newest = newest.max(number);
+                }
+            }
+            // A process that is killed leaves open what of its deferred records is there.
+            Mark::PowerLost | Mark::Killed | Mark::Recovered(_) => deferred = 0,
+            _ => {}
+        }
+    }
+    newest
+}
+
 /// The words that a transaction writes.
 fn words_of(number: u64, block: usize, change: Change) -> [u64; WORDS] {
     let mut words = [0; WORDS];

@@ -3,21 +3,26 @@
 //!
 //! A program has one thread. It commits, defers and gathers, through several lanes; it makes room
 //! by ticks, by checkpoints, or at the end of commits. In between it makes snapshots and reads
-//! them. It writes data, metadata and patches, and appends to blocks that are not live.
+//! them. It writes data, metadata and patches, and appends to blocks that are not live. It trims
+//! blocks, closes the journal, and opens it again.
 //!
 //! Its `Setting` is drawn too: from which thresholds on room is made, how much a step does,
 //! whether copies make room, whether slots hold what was read, and whether logged blocks are
 //! pinned in a small cache. Memory for what is gathered is short, so that lcow spills. The
-//! thresholds also move blocks into the disk-side log, where a policy has one.
+//! thresholds also move blocks into the disk-side log, where a policy has one. Some programs have a
+//! clock by which transactions that are gathered commit, and checkpoints are made. Some use the
+//! protocol of two fences. Some keep content in the lanes when they close, and some write all of it
+//! home when they open. Some note a number with each transaction that is not gathered.
 //!
 //! After each crash an open has to show what [`crate::oracle`] allows, and goes on. A snapshot
-//! shows the state that it was made of, or says that it is too old.
+//! shows the state that it was made of, or says that it is too old. The newest note is that of a
+//! transaction, and no older than the last one that was durable for certain.
 
 use core::time::Duration;
 use std::time::Instant;
 
-use journal_core::policy::{Policy as _, Thresholds};
-use journal_core::{BlockNumber, BlockSize, DeviceFacts, Rule};
+use journal_core::policy::{Pacing, Policy as _, Thresholds};
+use journal_core::{BlockNumber, BlockSize, DeviceFacts, Protocol, Rule};
 use nvm_journal::{Error, Journal, Options};
 use serde_json::{Value, json};
 use sim_disk::{
@@ -27,11 +32,13 @@ use sim_disk::{
 
 use crate::core_crash::program::Kind;
 use crate::crash_lab::work::each;
-use crate::erased::{DynHook, DynJournal, DynPolicy, any_options, of_world};
+use crate::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
 use crate::gates::Gate;
 use crate::oracle::{
-    BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge, next_number, sync_label,
+    BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge, newest_durable, next_number,
+    sync_label,
 };
+use crate::test_disks::Forgets;
 
 /// Steps of a program.
 const STEPS: usize = 16;
@@ -67,6 +74,12 @@ struct Setting {
     clean_slots: u32,
     /// How many blocks the cache has room for, in which logged blocks are pinned; or none are.
     pinned: Option<usize>,
+    /// How many milliseconds old the running transaction becomes, and the last checkpoint.
+    clock: Option<(u64, u64)>,
+    has_tails: bool,
+    has_notes: bool,
+    keeps_on_close: bool,
+    drains_on_open: bool,
 }
 
 /// Thresholds of which each may be the one that acts; those of a policy come first.
@@ -82,6 +95,23 @@ impl Setting {
             relogs: rng.index(2) == 1,
             clean_slots: [0, 2][rng.index(2)],
             pinned: [None, None, Some(PINNED_BLOCKS)][rng.index(3)],
+            clock: None,
+            has_tails: false,
+            has_notes: false,
+            keeps_on_close: false,
+            drains_on_open: false,
+        }
+    }
+
+    /// This setting with more that is drawn.
+    fn with_more(self, rng: &mut Rng) -> Self {
+        Self {
+            clock: [None, Some((2, 6))][rng.index(2)],
+            has_tails: rng.index(4) == 0,
+            has_notes: rng.index(2) == 0,
+            keeps_on_close: rng.index(2) == 0,
+            drains_on_open: rng.index(4) == 0,
+            ..self
         }
     }
 }
@@ -103,6 +133,21 @@ enum Step {
     Look,
     /// Opens the journal anew.
     Reopen,
+    /// Closes the journal, and opens it anew.
+    Close,
+    /// Gives up a block, and tells the disk so.
+    Trim(usize),
+}
+
+/// Why a program takes no further step with its journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// There is no further step.
+    Done,
+    /// It opens the journal anew.
+    Dropped,
+    /// It closes the journal before.
+    Closed,
 }
 
 /// A program of the front door.
@@ -133,6 +178,13 @@ impl Door {
             steps.splice(..STEPS / 2, a_move_beside_what_is_gathered(&mut rng));
         }
         let steps_after = drawn_steps(&mut rng, setting.lanes, 3);
+        if number % 2 == 1 {
+            setting = setting.with_more(&mut rng);
+            for _ in 0..2 {
+                let more = [Step::Close, Step::Trim(rng.index(BLOCKS))][rng.index(2)].clone();
+                steps.insert(rng.index(steps.len()), more);
+            }
+        }
         Self { kind, setting, steps, steps_after, mutator: Mutator::new() }
     }
 
@@ -154,7 +206,20 @@ impl Door {
             .longest_stop(longest_stop)
             .upkeep_in_commits(in_commits)
             .clean_slots(if slots { self.setting.clean_slots } else { 0 })
-            .relogs(relogs);
+            .relogs(relogs)
+            .keep_on_close(self.setting.keeps_on_close)
+            .drain_on_open(self.setting.drains_on_open);
+        let options = match self.setting.has_tails {
+            true => options.protocol(Protocol::TailPointer),
+            false => options,
+        };
+        let options = match self.setting.clock {
+            Some((commit, checkpoint)) => {
+                let [commit, checkpoint] = [commit, checkpoint].map(Duration::from_millis);
+                options.pacing(Pacing::new(Some(commit), None, Some(checkpoint)))
+            }
+            None => options,
+        };
         match self.setting.pinned {
             Some(blocks) => options.pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
             None => options,
@@ -168,7 +233,7 @@ impl Door {
     }
 
     fn open(&self, world: &World) -> Result<DynJournal, String> {
-        let (nvm, disk) = of_world(world);
+        let (nvm, disk) = media(world);
         DynJournal::open(nvm, disk, &self.options()).map_err(|error| format!("open: {error}"))
     }
 
@@ -178,18 +243,51 @@ impl Door {
         loop {
             let journal = self.open(world)?;
             if is_recovery {
+                if self.setting.has_notes {
+                    judge_note(world, journal.recovery().note)?;
+                }
                 world.recovered(judge(world, &read_all(&journal)?)?);
             }
             let mut taken = left.iter();
-            let pins = self.pins();
-            let reopens = take_steps(world, &journal, &mut taken, (is_recovery, pins))?;
+            let of = Of { is_found: is_recovery, pins: self.pins(), notes: self.setting.has_notes };
+            let end = take_steps(world, &journal, &mut taken, of)?;
             left = taken.as_slice();
             judge(world, &read_all(&journal)?)?;
-            if !reopens {
-                return Ok(());
+            match end {
+                Left::Done => return Ok(()),
+                Left::Dropped => {}
+                Left::Closed => covering(world, || journal.close())?,
             }
             is_recovery = true;
         }
+    }
+}
+
+/// The memory and the disk of a world. The disk forgets what it is told to.
+fn media(world: &World) -> (DynPmem, DynDisk) {
+    (DynPmem::new(world.pmem()), DynDisk::new(Forgets::new(world.disk(0))))
+}
+
+/// The note of a transaction.
+const fn note_of(number: u64) -> [u64; 2] {
+    [number, !number]
+}
+
+/// The newest note is of a transaction that was called, and not of one before the last that was
+/// durable for certain.
+fn judge_note(world: &World, found: Option<[u64; 2]>) -> Result<(), String> {
+    let history = world.history();
+    let called = next_number(&history) - 1;
+    // A trim has no note.
+    let may_be_noted = |call: &Call| !matches!(call.changes[..], [(_, Change::Discard)]);
+    let least = newest_durable(&history, may_be_noted);
+    let is_it = match found {
+        None => least == 0,
+        Some(note) => note == note_of(note[0]) && (least..=called).contains(&note[0]),
+    };
+    match is_it {
+        true => Ok(()),
+        false => Err(format!("the newest note is {found:?}, and not of {least} to {called}")),
     }
 }
 
@@ -278,13 +376,23 @@ impl SnapshotView<'_> {
     }
 }
 
-/// Takes steps until there is none left, or one reopens the journal; whether that is so.
+/// What of a journal its steps go by.
+#[derive(Clone, Copy)]
+struct Of {
+    /// Whether it was there before.
+    is_found: bool,
+    /// Whether it is seen that what has frames is in the cache.
+    pins: bool,
+    notes: bool,
+}
+
+/// Takes steps until there is none left, or one ends the use of this journal.
 fn take_steps<'s>(
     world: &World,
     journal: &DynJournal,
     steps: &mut impl Iterator<Item = &'s Step>,
-    (is_found, pins): (bool, bool),
-) -> Result<bool, String> {
+    Of { is_found, pins, notes }: Of,
+) -> Result<Left, String> {
     let failed = |error: Error| error.to_string();
     // Of what an open finds nobody knows which blocks are given up.
     let (mut seen, mut given_up) = (None::<SnapshotView<'_>>, [is_found; BLOCKS]);
@@ -294,7 +402,8 @@ fn take_steps<'s>(
             Step::Commit(planned) => {
                 let changes = possible(journal, &planned.changes, &discarded)?;
                 let planned = &Commit { changes, ..planned.clone() };
-                commit(world, journal, planned).map_err(|error| format!("{planned:?}: {error}"))?;
+                let committed = commit(world, journal, planned, notes);
+                committed.map_err(|error| format!("{planned:?}: {error}"))?;
                 for (block, change) in &planned.changes {
                     given_up[*block] = *change == Change::Discard;
                     discarded[*block] = given_up[*block];
@@ -302,8 +411,12 @@ fn take_steps<'s>(
             }
             Step::Sync => covering(world, || journal.sync())?,
             Step::Tick => {
-                let now = Duration::from_millis(world.history().len() as u64 + 1);
-                journal.tick(now).map_err(failed)?;
+                let changes = world.history().len() as u64;
+                let now = Duration::from_millis(changes + 1);
+                match changes % 2 {
+                    0 => journal.tick(now).map_err(failed)?,
+                    _ => drop(journal.tick_within(now, Duration::ZERO).map_err(failed)?),
+                }
             }
             Step::Checkpoint => covering(world, || journal.checkpoint().map(drop))?,
             Step::Rings => covering(world, || journal.checkpoint_rings().map(drop))?,
@@ -317,14 +430,31 @@ fn take_steps<'s>(
                 seen = Some(SnapshotView { snapshot, blocks });
             }
             Step::Look => seen.as_ref().map_or(Ok(()), SnapshotView::judge)?,
-            Step::Reopen => return Ok(true),
+            Step::Reopen => return Ok(Left::Dropped),
+            Step::Close => return Ok(Left::Closed),
+            Step::Trim(block) => {
+                // What a snapshot may see is not forgotten.
+                drop(seen.take());
+                trim(world, journal, *block).map_err(failed)?;
+                (given_up[*block], discarded[*block]) = (true, true);
+            }
         }
         if pins {
             see_what_is_pinned(journal, &discarded)?;
         }
     }
     seen.as_ref().map_or(Ok(()), SnapshotView::judge)?;
-    Ok(false)
+    Ok(Left::Done)
+}
+
+/// Trims a block. It is given up as by a durable transaction.
+fn trim(world: &World, journal: &DynJournal, block: usize) -> Result<(), Error> {
+    let number = next_number(&world.history());
+    let label = Call { number, end: End::Durable, changes: vec![(block, Change::Discard)] }.label();
+    world.called(label);
+    journal.trim(BlockNumber(block as u64), 1)?;
+    world.returned(label);
+    Ok(())
 }
 
 /// Reads all blocks. Those that have frames are found in the cache, unless they are discarded.
@@ -356,7 +486,7 @@ fn possible(
     Ok(changes.collect())
 }
 
-fn commit(world: &World, journal: &DynJournal, planned: &Commit) -> Result<(), Error> {
+fn commit(world: &World, journal: &DynJournal, planned: &Commit, notes: bool) -> Result<(), Error> {
     let Commit { others, changes, is_metadata, end } = planned;
     let (others, end) = (*others, *end);
     let begun: Result<Vec<_>, _> = (0..others).map(|_| journal.begin()).collect();
@@ -373,6 +503,9 @@ fn commit(world: &World, journal: &DynJournal, planned: &Commit) -> Result<(), E
             _ if *is_metadata => transaction.write_metadata(block, &content)?,
             _ => transaction.write(block, &content)?,
         }
+    }
+    if notes && end != End::Gathered {
+        transaction.note(note_of(number))?;
     }
     let label = Call { number, end, changes: changes.to_vec() }.label();
     world.called(label);
@@ -417,7 +550,7 @@ impl Scenario for Door {
         let disk = DiskImage::blank(size, blocks, DeviceFacts::cautious());
         let image = Image::blank(plan.nvm_bytes as usize).with_disk(disk);
         let world = World::boot(image, Model::Torn8);
-        let (nvm, disk) = of_world(&world);
+        let (nvm, disk) = media(&world);
         drop(Journal::format(nvm, disk, &options).expect("formats"));
         world.visible()
     }
@@ -469,8 +602,12 @@ impl Doors {
             let model = if at.is_multiple_of(2) { Model::Torn8 } else { Model::X86Line };
             let explorer = Explorer::new(model).with_seed(seed ^ at);
             let explorer = explorer.with_images_per_point_max(1 << 3).with_random_per_point(6);
-            let explorer = if at % 4 == 3 { explorer.with_kills() } else { explorer };
-            explorer.explore(&Door::drawn(kind, seed << 32 | at))
+            let door = Door::drawn(kind, seed << 32 | at);
+            // With tail words a deferred record does not count before its word says so, and a
+            // process that is killed loses it.
+            let kills = at % 4 == 3 && !door.setting.has_tails;
+            let explorer = if kills { explorer.with_kills() } else { explorer };
+            explorer.explore(&door)
         };
         let take = |found: Report| {
             let mut done = done.lock().expect("no thread panics with it");
@@ -534,7 +671,7 @@ impl Bug {
 }
 
 /// Bugs that programs have to notice, each with a policy under which it matters.
-pub const NOTICED: [(Bug, Kind); 22] = [
+pub const NOTICED: [(Bug, Kind); 28] = [
     (Bug::Without(Rule::SnapshotsKept), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsEnd), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsStamped), Kind::TwoLevel),
@@ -562,6 +699,13 @@ pub const NOTICED: [(Bug, Kind); 22] = [
     (Bug::Without(Rule::AppendsGivenUp), Kind::ByteDelta),
     (Bug::Without(Rule::HomesMadeSure), Kind::ByteDelta),
     (Bug::At("append.sync", Mutation::DropSync), Kind::AdaptiveSlots),
+    // Notes, trims, and the order of lanes.
+    (Bug::Without(Rule::NoteKept), Kind::FullBlock),
+    (Bug::Without(Rule::NotesRise), Kind::FullBlock),
+    (Bug::Without(Rule::TrimsDurable), Kind::FullBlock),
+    (Bug::Without(Rule::StampAbove), Kind::FullBlock),
+    (Bug::Without(Rule::DeferredFirst), Kind::FullBlock),
+    (Bug::Without(Rule::CutKeepsDiscard), Kind::FullBlock),
 ];
 
 /// Within this number of programs.
@@ -601,16 +745,18 @@ mod tests {
         let (mut left, mut is_found, mut sums) = (door.steps.iter(), false, [0; 6]);
         loop {
             let journal = door.open(&world).expect("opens");
-            let found = (is_found, door.pins());
-            let reopens = take_steps(&world, &journal, &mut left, found).expect("holds");
+            let of = Of { is_found, pins: door.pins(), notes: door.setting.has_notes };
+            let end = take_steps(&world, &journal, &mut left, of).expect("holds");
             let stats = journal.stats().expect("counts");
             let appended = stats.total().appended_home;
             let spilled = stats.gathered.spilled;
             let (steps, hits) = (stats.stops_in_commits, stats.cached.slot_hits);
             let counts = [stats.moved, stats.copied, steps, hits, appended, spilled];
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-            if !reopens {
-                return sums;
+            match end {
+                Left::Done => return sums,
+                Left::Dropped => {}
+                Left::Closed => journal.close().expect("closes"),
             }
             is_found = true;
         }
@@ -619,13 +765,14 @@ mod tests {
     #[test]
     fn programs_go_every_way() {
         let paths = ["moves", "copies", "steps in commits", "clean slots", "appends", "spills"];
-        let ways: [(Kind, &[usize]); 6] = [
+        let ways: [(Kind, &[usize]); 7] = [
             (Kind::FullBlock, &[1, 2]),
             (Kind::ByteDelta, &[1, 2, 3, 4]),
             (Kind::Lcow, &[1, 2, 3, 5]),
             (Kind::CompressedDelta, &[0, 2]),
             (Kind::TwoLevel, &[0, 2]),
-            (Kind::Adaptive, &[0, 1, 2, 3, 4, 5]),
+            (Kind::Adaptive, &[0, 2, 3, 4, 5]),
+            (Kind::AdaptiveSlots, &[1, 2, 3, 4, 5]),
         ];
         for (kind, ways) in ways {
             let doors = (0..100).map(|number| Door::drawn(kind, number));
