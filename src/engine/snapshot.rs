@@ -41,12 +41,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gives a snapshot its stamp (SN1). Returns the sequences below which it sees the records of
     /// each lane.
     fn stamp_snapshot(&self, opened: &mut Opened) -> Result<Vec<Sequence>, Error> {
+        // No thread waits for a lane while it has another one, but for this.
+        let mut held = Vec::new();
         for cell in &self.lanes {
-            opened.stamp = opened.stamp.max(self.lock_lane(cell)?.lane.last_stamp());
+            let state = self.lock_lane(cell)?;
+            opened.stamp = opened.stamp.max(state.lane.last_stamp());
+            if self.keeps(Rule::SnapshotsAtOnce) {
+                held.push(state);
+            }
         }
-        let stamp = opened.stamp;
+        let (stamp, mut held) = (opened.stamp, held.into_iter());
         let raised = self.lanes.iter().map(|cell| {
-            let mut state = self.lock_lane(cell)?;
+            let mut state = held.next().map_or_else(|| self.lock_lane(cell), Ok)?;
             if self.keeps(Rule::SnapshotsStamped) {
                 state.lane.raise_stamp(stamp);
             }
