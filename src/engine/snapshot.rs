@@ -115,8 +115,9 @@ fn newest_up_to(share: &Share, block: BlockNumber, stamp: Stamp) -> Option<NodeI
 /// sees each transaction wholly or not at all, and none without those that it builds on. Threads
 /// may read it at once.
 ///
-/// **Costs**: no memory of its own, and writers never wait for it. But nothing that it may see
-/// goes home or is forgotten meanwhile, so the journal fills. All snapshots end when blocks have to
+/// **Costs**: no memory of its own. Writers wait for it only while it begins, until what other
+/// writers store just then is stored. But nothing that it may see goes home or is forgotten
+/// meanwhile, so the journal fills. All snapshots end when blocks have to
 /// go home for their room, and by a checkpoint that is asked for or due. Reads then answer
 /// [`Error::SnapshotTooOld`]. How long a snapshot lives at least thus depends on how full the
 /// journal is, on the second of its [thresholds](crate::Options::thresholds), and on how much is

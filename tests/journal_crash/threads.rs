@@ -235,7 +235,7 @@ impl Workload {
     fn goes_wrong_without(mut self, rule: Rule) -> bool {
         self.program.mutator = Mutator::without(&[rule]);
         let start = self.program.start();
-        let run = |seed| {
+        let run = move |seed| {
             let world = World::boot(start.clone(), Model::Torn8);
             Self { seed, ..self.clone() }.program(&world)
         };

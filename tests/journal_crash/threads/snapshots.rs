@@ -59,11 +59,17 @@ impl Workload {
 }
 
 /// Writers of their own blocks and of few shared ones, in lanes that have room for all of it.
-fn beside_writers(logs: Logged, lanes: u16) -> Workload {
+pub(super) fn beside_writers(logs: Logged, lanes: u16) -> Workload {
     let mut workload = Workload::of(logs, lanes, 3);
     workload.program.overwrite = Overwrite::MayLeaveGarbage;
     workload.program.lane_bytes = 64 * 64;
     Workload { shared: 2, snapshots: true, rounds: 6, ..workload }
+}
+
+/// Transactions that read what others write, through a lane that is ahead and two that lag behind.
+pub(super) fn readers() -> Workload {
+    let workload = beside_writers(Logged::Whole, 3);
+    Workload { shared: 0, looks: true, threads: 4, ahead: 12, ..workload }
 }
 
 #[test]
@@ -105,6 +111,5 @@ fn a_snapshot_beside_threads_needs_its_rules() {
     let mut emptied = Workload { ticks: true, ..whole(2) };
     emptied.program.checkpoint_after = Some(Duration::from_secs(3));
     assert!(emptied.goes_wrong_without(Rule::SnapshotsEnd), "what is seen goes home");
-    let reading = Workload { shared: 0, looks: true, threads: 4, ahead: 12, ..whole(3) };
-    assert!(reading.goes_wrong_without(Rule::SnapshotsAtOnce), "what was read is not seen");
+    assert!(readers().goes_wrong_without(Rule::SnapshotsAtOnce), "what was read is not seen");
 }

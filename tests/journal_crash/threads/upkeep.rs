@@ -35,14 +35,14 @@ fn roomy(logs: Logged, lanes: u16) -> Workload {
 }
 
 /// Ticks alone make room: where a lane is a sixteenth full.
-fn by_ticks(logs: Logged, lanes: u16) -> Workload {
+pub(super) fn by_ticks(logs: Logged, lanes: u16) -> Workload {
     let mut workload = roomy(logs, lanes);
     workload.program.thresholds = Some(Thresholds::new(16, 16));
     Workload { ticks: true, ..workload }
 }
 
 /// The timer of ticks alone does, every other second.
-fn by_the_timer(logs: Logged, lanes: u16) -> Workload {
+pub(super) fn by_the_timer(logs: Logged, lanes: u16) -> Workload {
     let mut workload = roomy(logs, lanes);
     workload.program.thresholds = Some(Thresholds::new(255, 255));
     workload.program.checkpoint_after = Some(Duration::from_secs(2));
@@ -50,7 +50,7 @@ fn by_the_timer(logs: Logged, lanes: u16) -> Workload {
 }
 
 /// Commits alone do, where a lane is a sixteenth full.
-fn by_commits(logs: Logged, lanes: u16) -> Workload {
+pub(super) fn by_commits(logs: Logged, lanes: u16) -> Workload {
     let mut workload = roomy(logs, lanes);
     workload.program.thresholds = Some(Thresholds::new(16, 16));
     workload.program.in_commits = true;
@@ -58,7 +58,7 @@ fn by_commits(logs: Logged, lanes: u16) -> Workload {
 }
 
 /// Room is made by copies, at ticks or in commits: blocks that rest keep heads back.
-fn by_copies(logs: Logged, in_commits: bool) -> Workload {
+pub(super) fn by_copies(logs: Logged, in_commits: bool) -> Workload {
     let mut workload = Workload::of(logs, 1, 3);
     workload.program.lane_bytes = 40 * 64;
     workload.program.lane_slots = if logs == Logged::Cached { 12 } else { 0 };
