@@ -118,7 +118,7 @@ impl Workload {
     /// The changes of one transaction, in any order of blocks.
     fn changes(&self, rng: &mut Rng, (thread, round): (u64, u64)) -> Vec<(usize, Change)> {
         let own = (thread as usize + 2) % lab::oracle::BLOCKS;
-        if self.rests && round.is_multiple_of(RESTS) {
+        if self.rests && round % RESTS == 0 {
             let rests = lab::oracle::BLOCKS - 1 - thread as usize % 2;
             return vec![(rests, Write)];
         }
