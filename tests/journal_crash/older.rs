@@ -21,7 +21,7 @@ use Change::{Append, Discard, Touch, Write};
 use End::Durable;
 
 fn explorer() -> Explorer {
-    Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(64)
+    Explorer::new(Model::Torn8).with_images_per_point_max(1 << 8).with_random_per_point(32)
 }
 
 /// Block 0 goes home by an intent, which stays, since the other block keeps the head. Then it is

@@ -11,7 +11,7 @@
 //! `shuttle::replay`.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 
 use journal_core::{Rule, Site};
