@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
-use journal_core::{Overwrite, Rule};
+use journal_core::{Overwrite, Protocol, Rule};
 use nvm_journal::Error;
 #[cfg(shuttle)]
 use shuttle::thread;
@@ -407,6 +407,19 @@ fn shared_blocks_on_two_lanes_with_deferred_commits_survive_sampled_crashes() {
     let workload = Workload { shared: 2, deferred: 2, reads: true, ..Workload::new(2, 3) };
     let report = workload.survives(20);
     assert!(report.images > 5_000, "{report}");
+}
+
+/// A word behind each record says that it counts; of a group, the one behind the last record does.
+#[test]
+fn tail_words_survive_sampled_crashes() {
+    for (lanes, checkpoints) in [(1, false), (2, true)] {
+        let mut workload = Workload::new(lanes, 4);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        workload.program.protocol = Protocol::TailPointer;
+        let workload = Workload { shared: 2, deferred: 1, reads: true, checkpoints, ..workload };
+        let report = workload.survives(8);
+        assert!(report.images > 1_000, "{report}");
+    }
 }
 
 #[test]
