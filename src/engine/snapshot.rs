@@ -42,12 +42,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gives a snapshot its stamp (SN1). Returns the sequences below which it sees the records of
     /// each lane.
     fn stamp_snapshot(&self, opened: &mut Opened) -> Result<Vec<Sequence>, Error> {
+        // No thread waits for a lane while it has another one, but for this.
+        let mut held = Vec::new();
         for cell in &self.lanes {
-            opened.stamp = opened.stamp.max(self.lock_lane(cell)?.lane.last_stamp());
+            let state = self.lock_lane(cell)?;
+            opened.stamp = opened.stamp.max(state.lane.last_stamp());
+            if self.keeps(Rule::SnapshotsAtOnce) {
+                held.push(state);
+            }
         }
-        let stamp = opened.stamp;
+        let (stamp, mut held) = (opened.stamp, held.into_iter());
         let raised = self.lanes.iter().map(|cell| {
-            let mut state = self.lock_lane(cell)?;
+            let mut state = held.next().map_or_else(|| self.lock_lane(cell), Ok)?;
             if self.keeps(Rule::SnapshotsStamped) {
                 state.lane.raise_stamp(stamp);
             }
@@ -110,8 +116,9 @@ fn newest_up_to(share: &Share, block: BlockNumber, stamp: Stamp) -> Option<NodeI
 /// sees each transaction wholly or not at all, and none without those that it builds on. Threads
 /// may read it at once.
 ///
-/// **Costs**: no memory of its own, and writers never wait for it. But nothing that it may see
-/// goes home or is forgotten meanwhile, so the journal fills. All snapshots end when blocks have to
+/// **Costs**: no memory of its own. Writers wait for it only while it begins, until what other
+/// writers store just then is stored. But nothing that it may see goes home or is forgotten
+/// meanwhile, so the journal fills. All snapshots end when blocks have to
 /// go home for their room, and by a checkpoint that is asked for or due. Reads then answer
 /// [`Error::SnapshotTooOld`]. How long a snapshot lives at least thus depends on how full the
 /// journal is, on the second of its [thresholds](crate::Options::thresholds), and on how much is

@@ -2,7 +2,8 @@
 //!
 //! SN1. A snapshot sees the records with stamps up to its own, and no others. Its stamp is at or
 //!      above those of all records that were stored when it began. All later ones are above it:
-//!      each lane is told so, under its lock. What is built on a record has a higher stamp.
+//!      it takes all lanes, and each is told so before it is given back. A transaction that has
+//!      read another one is stored behind it. So none is seen without those that it builds on.
 //! SN2. From before the first lane is looked at, no commit forgets a frame, takes an older slot or
 //!      writes an append over a discarded block, for as long as a snapshot is kept.
 //! SN3. Everything else that removes frames, or writes home, is an upkeep. It ends all snapshots

@@ -73,7 +73,8 @@ fn program(seed: u64, in_commits: bool, mutator: &Mutator) -> Program {
         lane_bytes: 14 * 64,
         lane_slots: if matches!(logs, Logged::Halves | Logged::Whole) { 0 } else { 3 },
         batch: 1 + dice.below(2) as usize,
-        in_commits: in_commits.then_some(Thresholds::new(100, 100)),
+        thresholds: in_commits.then_some(Thresholds::new(100, 100)),
+        in_commits,
         overwrite,
         ..Program::new(logs, lanes, steps)
     }
@@ -94,8 +95,8 @@ fn hurried(in_commits: bool, mutator: &Mutator) -> Vec<Program> {
 fn reclaiming(mutator: &Mutator) -> Vec<Program> {
     let reclaims = |seed| {
         let logs = if seed % 4 == 2 { Logged::Versions } else { Logged::Cached };
-        let in_commits = Some(Thresholds::new(80, 255));
-        Program { logs, lane_slots: 8, in_commits, ..program(seed, true, mutator) }
+        let thresholds = Some(Thresholds::new(80, 255));
+        Program { logs, lane_slots: 8, thresholds, ..program(seed, true, mutator) }
     };
     (0..32).map(reclaims).collect()
 }

@@ -13,6 +13,7 @@ mod log;
 mod moved;
 mod mutants;
 mod notes;
+mod older;
 mod probe;
 mod program;
 mod relogged;

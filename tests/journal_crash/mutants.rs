@@ -1,6 +1,6 @@
 //! Every persist site that the front door leads to, got wrong in every way.
 
-use journal_core::{Overwrite, Site};
+use journal_core::{Overwrite, Protocol, Site};
 use sim_disk::mutants::{Group, hunt};
 use sim_disk::{Explorer, Image, Mark, Medium, Model, Mutator, Scenario};
 
@@ -48,6 +48,37 @@ fn commits(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
 /// Threads of which one makes durable what another has stored.
 fn grouped(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
     vec![Box::new(a_group_around(mutator))]
+}
+
+/// A journal whose commits end with a tail word.
+fn tailed(mutator: &Mutator, lanes: u16, steps: Vec<Step>) -> Program {
+    Program { protocol: Protocol::TailPointer, ..program(mutator, lanes, steps) }
+}
+
+/// Commits that end with a tail word: behind a checkpoint, and for several deferred ones.
+fn tails(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let write = |seat, block, end| one(seat, &[(block, Write)], end);
+    let deferred = write(0, 0, Deferred);
+    boxed([
+        tailed(mutator, 1, vec![write(0, 0, Durable), Step::Checkpoint, write(0, 1, Durable)]),
+        tailed(mutator, 1, vec![deferred.clone(), write(0, 1, Deferred), Step::Sync]),
+        tailed(mutator, 2, vec![deferred, write(1, 1, Durable)]),
+    ])
+}
+
+/// A killed process leaves a word, and the next one builds on it. Without a word nothing counts,
+/// so no kill spares what was deferred: the oracle expects it to.
+fn killed_tails(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let write = |block| one(0, &[(block, Write)], Durable);
+    let at_once = Step::AtOnce(Tx::new(0, &[(2, Write)], Durable));
+    boxed([Program { steps_after: vec![write(1)], ..tailed(mutator, 1, vec![write(0), at_once]) }])
+}
+
+/// Threads of which one stores the tail word for what another has stored.
+fn grouped_tails(mutator: &Mutator) -> Vec<Box<dyn Scenario>> {
+    let mut scripted = a_group_around(mutator);
+    scripted.program.protocol = Protocol::TailPointer;
+    vec![Box::new(scripted)]
 }
 
 /// A touch whose base is at home, on a device that leaves garbage behind.
@@ -132,9 +163,9 @@ fn is_elsewhere(site: &Site) -> bool {
 }
 
 /// Only a format voids and forgets superblocks and voids all entries. Only the journal with one
-/// owner re-logs and can have tail words. All of that is the core's.
+/// owner has steps of its own to re-log. All of that is the core's.
 fn is_of_the_core_alone(site: &Site) -> bool {
-    ["superblock.void", "superblock.forg", "relog.", "tail.", "slot.first"]
+    ["superblock.void", "superblock.forg", "relog.", "slot.first"]
         .iter()
         .any(|part| site.name.starts_with(part))
 }
@@ -148,6 +179,7 @@ fn every_mutant_at_every_site_is_killed() {
         // What is quick comes first: most are killed there.
         let groups = [
             Group::new(explorer.clone(), &commits),
+            Group::new(explorer.clone(), &tails),
             Group::new(explorer.clone(), &shielded),
             Group::new(explorer.clone().with_damage(rot::<0>), &after_a_checkpoint),
             Group::new(explorer.clone().with_damage(rot::<1>), &after_a_checkpoint),
@@ -155,8 +187,10 @@ fn every_mutant_at_every_site_is_killed() {
             Group::new(explorer.clone(), &appends),
             Group::new(explorer.clone(), &logged),
             Group::new(explorer.clone(), &folds),
-            Group::new(explorer, &grouped),
+            Group::new(explorer.clone(), &grouped),
+            Group::new(explorer, &grouped_tails),
             Group::new(kills.clone(), &slots),
+            Group::new(kills.clone().with_depth(1), &killed_tails),
             Group::new(kills.clone().with_depth(1), &folds),
             Group::new(kills.clone().with_depth(1), &shielded),
             Group::new(kills.with_depth(1), &commits),

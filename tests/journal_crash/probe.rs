@@ -234,6 +234,8 @@ pub(crate) enum Logged {
     Versions,
     /// Versions in slots, and what is appended goes home.
     Appending,
+    /// Versions in slots, and patches as they are. What is appended goes home.
+    Patches,
     /// Data in slots, which is where it stays.
     Cached,
     /// What differs from the old image, which the journal keeps; whole blocks in the disk-side log.
@@ -280,7 +282,7 @@ impl Policy for Logged {
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
         match self {
             Self::Versions => return VERSIONS.place(update, out),
-            Self::Appending => return ByteDelta::new().place(update, out),
+            Self::Appending | Self::Patches => return ByteDelta::new().place(update, out),
             Self::Cached => return Lcow::new().place(update, out),
             Self::Compressed => return CompressedDelta::new().place(update, out),
             Self::Levels => return LEVELS.place(update, out),
@@ -302,12 +304,13 @@ impl Policy for Logged {
         match self {
             Self::Cached => Lcow::new().prefix_of(patches, at),
             Self::Levels => LEVELS.prefix_of(patches, at),
+            Self::Patches => ByteDelta::new().prefix_of(patches, at),
             _ => None,
         }
     }
 
     fn logs_patches(&self) -> bool {
-        matches!(self, Self::Cached | Self::Levels)
+        matches!(self, Self::Cached | Self::Levels | Self::Patches)
     }
 
     fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
@@ -327,7 +330,7 @@ impl Policy for Logged {
     }
 
     fn wants_slots(&self) -> bool {
-        matches!(self, Self::Versions | Self::Appending | Self::Cached)
+        matches!(self, Self::Versions | Self::Appending | Self::Patches | Self::Cached)
     }
 
     fn wants_log(&self) -> bool {
@@ -357,6 +360,7 @@ impl Policy for Logged {
         match self {
             Self::Compressed => return CompressedDelta::new().apply(payload, block),
             Self::Cached => return Lcow::new().apply(payload, block),
+            Self::Patches => return ByteDelta::new().apply(payload, block),
             Self::Levels => return LEVELS.apply(payload, block),
             Self::Compared => return objects().apply(payload, block),
             _ => {}

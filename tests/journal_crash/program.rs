@@ -3,11 +3,11 @@
 use core::ops::ControlFlow;
 use core::time::Duration;
 
-use journal_core::policy::Thresholds;
+use journal_core::policy::{Pacing, Thresholds};
 use journal_core::units::BlockSize;
 use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
-    PortableKernels,
+    PortableKernels, Protocol,
 };
 use nvm_journal::{Error, Journal, On, Options};
 use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
@@ -55,6 +55,8 @@ pub(crate) enum Step {
     Checkpoint,
     /// A checkpoint that is ended behind its first batch.
     OneBatch,
+    /// A tick, a second behind the one before at least.
+    Tick,
     /// Ends the journal in good order and opens it again.
     Close,
     /// Drops the journal and opens it again.
@@ -69,6 +71,8 @@ pub(crate) struct Program {
     pub(crate) lane_slots: u32,
     /// Segments of each lane in the disk-side log, of two blocks each.
     pub(crate) lane_segments: u32,
+    /// How a commit becomes durable.
+    pub(crate) protocol: Protocol,
     pub(crate) overwrite: Overwrite,
     /// Blocks of a checkpoint's batch.
     pub(crate) batch: usize,
@@ -80,8 +84,14 @@ pub(crate) struct Program {
     pub(crate) pinned: Option<usize>,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
-    /// From which fractions of a lane on a commit makes room at its end, if it does.
-    pub(crate) in_commits: Option<Thresholds>,
+    /// From which fractions of a lane on room is made.
+    pub(crate) thresholds: Option<Thresholds>,
+    /// Whether a commit makes room at its end, where a threshold is crossed.
+    pub(crate) in_commits: bool,
+    /// The time from one checkpoint to the next, by the clock of ticks.
+    pub(crate) checkpoint_after: Option<Duration>,
+    /// Whether blocks are copied so that heads go on.
+    pub(crate) relogs: bool,
     /// How long a step is to take.
     pub(crate) longest_stop: Duration,
     /// Whether a thread in the background makes room.
@@ -103,6 +113,7 @@ impl Program {
             lane_bytes: 10 * 64,
             lane_slots: logs.lane_slots(),
             lane_segments: logs.lane_segments(),
+            protocol: Protocol::OneFence,
             overwrite: Overwrite::OldOrNew,
             batch: 2,
             buffer: 1 << 10,
@@ -110,7 +121,10 @@ impl Program {
             pinned: None,
             drain_on_open: false,
             keep_on_close: false,
-            in_commits: None,
+            thresholds: None,
+            in_commits: false,
+            checkpoint_after: None,
+            relogs: false,
             longest_stop: Duration::from_millis(1),
             background: false,
             may_report_rot: false,
@@ -127,7 +141,7 @@ impl Program {
             lane_bytes: self.lane_bytes,
             shield_blocks: if self.logs == Logged::Whole { 0 } else { 2 },
             unit_bytes: SUPERBLOCK_UNIT as u32,
-            protocol: journal_core::Protocol::OneFence,
+            protocol: self.protocol,
             lane_slots: self.lane_slots,
             lane_log_blocks: self.lane_segments * 2,
             segment_blocks: if self.lane_segments > 0 { 2 } else { 0 },
@@ -140,11 +154,17 @@ impl Program {
             None => Options::new(),
         };
         let options = options.longest_stop(self.longest_stop);
-        let options = match self.in_commits {
-            Some(thresholds) => options.upkeep_in_commits(true).thresholds(thresholds),
+        let options = match self.thresholds {
+            Some(thresholds) => options.thresholds(thresholds),
+            None => options,
+        };
+        let options = match self.checkpoint_after {
+            after @ Some(_) => options.pacing(Pacing::new(None, None, after)),
             None => options,
         };
         options
+            .upkeep_in_commits(self.in_commits)
+            .relogs(self.relogs)
             .clean_slots(self.clean_slots)
             .policy(self.logs)
             .hook(probe)
@@ -220,6 +240,10 @@ impl Program {
             Step::OneBatch => {
                 let part = journal.checkpoint_steps(|_, _| ControlFlow::Break(()));
                 part.map(drop).map_err(|error| format!("a batch: {error}"))
+            }
+            Step::Tick => {
+                let now = Duration::from_secs(world.history().len() as u64 + 1);
+                journal.tick(now).map_err(|error| format!("a tick: {error}"))
             }
             Step::Close | Step::Reopen => unreachable!("handled by the caller"),
         }

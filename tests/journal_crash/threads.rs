@@ -5,17 +5,21 @@
 
 #[cfg(shuttle)]
 mod schedules;
+mod snapshots;
+mod upkeep;
 
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashSet;
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
-use journal_core::{BlockNumber, Overwrite};
+use journal_core::{BlockNumber, Overwrite, Protocol, Rule};
 use nvm_journal::Error;
 #[cfg(shuttle)]
 use shuttle::thread;
-use sim_disk::{Explorer, Image, Model, Report, Rng, Scenario, World};
+use sim_disk::{Explorer, Failure, Image, Model, Mutator, Report, Rng, Scenario, World};
 
 use crate::guards::{Stage, within};
 use crate::probe::Logged;
@@ -42,18 +46,48 @@ struct Workload {
     gathered: u64,
     /// Whether another thread syncs and checkpoints.
     checkpoints: bool,
+    /// Whether another thread ticks: behind each transaction, as far as it keeps up.
+    ticks: bool,
     /// Whether another thread reads.
     reads: bool,
     /// Whether each thread gives its own block up again and again, and appends it.
     appends: bool,
     /// Whether it then has the disk forget the block.
     trims: bool,
+    /// Whether another thread has snapshots open.
+    snapshots: bool,
     /// Whether most transactions are of a few blocks that all of them change, in one call.
     few: bool,
+    /// Whether most transactions read a block that another thread writes.
+    looks: bool,
+    /// Transactions in the first lane before the others begin: its stamps are ahead.
+    ahead: u64,
+    /// Whether each thread writes a block that it leaves alone for long afterwards.
+    rests: bool,
     /// What a thread that stores or fences a record does meanwhile.
     pause: fn(),
     /// Commits and fences of all runs.
     totals: Arc<(AtomicU64, AtomicU64)>,
+    acts: Arc<Mutex<Acts>>,
+}
+
+/// What was done beside the writers, in all runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Acts {
+    /// Checkpoints, and what they wrote home.
+    checkpoints: u64,
+    written_home: u64,
+    /// Blocks that were copied so that heads go on.
+    copied: u64,
+    /// Stops in commits that crossed a threshold, and all stops.
+    stops_in_commits: u64,
+    stops: u64,
+    /// Snapshots that were read whole.
+    seen: u64,
+    /// How often one of them was read whole again, behind further transactions.
+    seen_again: u64,
+    /// Snapshots that an upkeep has ended.
+    snapshots_ended: u64,
 }
 
 impl Workload {
@@ -72,12 +106,18 @@ impl Workload {
             deferred: 0,
             gathered: 0,
             checkpoints: false,
+            ticks: false,
             reads: false,
             appends: false,
             trims: false,
+            snapshots: false,
             few: false,
+            looks: false,
+            ahead: 0,
+            rests: false,
             pause: || thread::sleep(Duration::from_micros(100)),
             totals: Arc::default(),
+            acts: Arc::default(),
         }
     }
 
@@ -89,6 +129,10 @@ impl Workload {
             let shared = (rng.below(self.shared) as usize, [Write, Touch][rng.below(2) as usize]);
             return [(own, change), shared][..1 + rng.below(2) as usize].to_vec();
         }
+        if self.rests && round % RESTS == 0 {
+            let rests = lab::oracle::BLOCKS - 1 - thread as usize % 2;
+            return vec![(rests, Write)];
+        }
         if self.few && rng.below(4) > 0 {
             let any = |_| rng.below(lab::oracle::BLOCKS as u64) as usize;
             let mut blocks: Vec<_> = (0..3).map(any).collect();
@@ -96,6 +140,10 @@ impl Workload {
             blocks.sort_unstable();
             blocks.dedup();
             return blocks.into_iter().map(|block| (block, Write)).collect();
+        }
+        if self.looks && rng.below(4) > 0 {
+            let other = (own + 1 + rng.below(2) as usize) % lab::oracle::BLOCKS;
+            return vec![(other, Read), (own, Write)];
         }
         let mut changes = vec![(own, [Write, Touch, Append][rng.below(3) as usize])];
         if self.shared > 0 && rng.below(3) > 0 {
@@ -110,6 +158,7 @@ impl Workload {
 
     fn writer(&self, stage: &Stage, numbers: &Numbers, thread: u64) -> Result<(), Error> {
         let mut rng = Rng::new(self.seed << 8 | thread);
+        let _running = Running(numbers);
         for round in 0..self.rounds {
             let ends = match rng.below(4) {
                 dice if dice < self.deferred => Deferred,
@@ -130,6 +179,7 @@ impl Workload {
             if let Some((block, _)) = given_up.filter(|_| self.trims) {
                 stage.journal.trim(BlockNumber(*block as u64), 1)?;
             }
+            numbers.ended.fetch_add(1, Ordering::Release);
         }
         Ok(())
     }
@@ -157,31 +207,109 @@ impl Workload {
         Ok(())
     }
 
+    fn acted(&self, add: impl FnOnce(&mut Acts)) {
+        add(&mut self.acts.lock().expect("nobody panics"));
+    }
+
     /// Runs it many times, and explores a sample of every run's crashes.
     fn survives(self, runs: u64) -> Report {
         within(120, move || {
             let mut total = Report::default();
             for seed in 0..runs {
-                let explorer = Explorer::new(Model::Torn8)
-                    .with_seed(seed)
-                    .with_images_per_point_max(1 << 4)
-                    .with_random_per_point(4);
-                let workload = Self { seed, ..self.clone() };
-                let explored = explorer.explore(&workload);
+                let explored = self.explored(seed);
                 total += explored.unwrap_or_else(|failure| panic!("workload {seed}: {failure}"));
             }
             total
         })
     }
+
+    /// Runs it with a seed, and explores a sample of the crashes.
+    fn explored(&self, seed: u64) -> Result<Report, Box<Failure>> {
+        let explorer = Explorer::new(Model::Torn8)
+            .with_seed(seed)
+            .with_images_per_point_max(1 << 4)
+            .with_random_per_point(4);
+        explorer.explore(&Self { seed, ..self.clone() })
+    }
+
+    /// [`survives`](Self::survives), and tells what was done beside the writers.
+    fn survives_with_acts(self, runs: u64) -> (Report, Acts) {
+        let acts = Arc::clone(&self.acts);
+        let report = self.survives(runs);
+        let acts = *acts.lock().expect("nobody panics");
+        (report, acts)
+    }
+
+    /// Whether a run goes wrong without a rule, or a crash of it.
+    fn notices(mut self, rule: Rule) -> bool {
+        self.program.mutator = Mutator::without(&[rule]);
+        within(120, move || (0..RUNS).any(|seed| goes_wrong(|| self.explored(seed))))
+    }
+
+    /// Whether a run goes wrong without a rule, and without a crash.
+    fn goes_wrong_without(mut self, rule: Rule) -> bool {
+        self.program.mutator = Mutator::without(&[rule]);
+        let start = self.program.start();
+        let run = move |seed| {
+            let world = World::boot(start.clone(), Model::Torn8);
+            Self { seed, ..self.clone() }.program(&world)
+        };
+        within(120, move || (0..RUNS_ALONE).any(|seed| goes_wrong(|| run(seed))))
+    }
 }
+
+/// Whether something fails or panics.
+fn goes_wrong<R, E>(run: impl FnOnce() -> Result<R, E>) -> bool {
+    !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(_)))
+}
+
+/// The most runs until something wrong is noticed, with crashes and without. Mostly few are enough.
+const RUNS: u64 = 100;
+const RUNS_ALONE: u64 = 2_000;
+
+/// A block rests for this number of rounds.
+const RESTS: u64 = 6;
 
 /// Gives numbers to transactions, and knows which are durable as soon as they are seen.
 struct Numbers {
     next: AtomicU64,
     durable: Mutex<HashSet<u64>>,
+    /// Transactions that have ended.
+    ended: AtomicU64,
+    /// Threads that write.
+    writers: AtomicU64,
+}
+
+/// A thread that writes.
+struct Running<'n>(&'n Numbers);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.writers.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Numbers {
+    fn new(writers: u64) -> Self {
+        let (next, writers) = (AtomicU64::new(1), AtomicU64::new(writers));
+        Self { next, durable: Mutex::default(), ended: AtomicU64::new(0), writers }
+    }
+
+    /// Waits until more transactions than these have ended. Returns how many, unless nobody writes
+    /// any more.
+    fn wait_for_more(&self, than: u64) -> Option<u64> {
+        loop {
+            let ended = self.ended.load(Ordering::Acquire);
+            if ended > than {
+                return Some(ended);
+            }
+            if self.writers.load(Ordering::Acquire) == 0 {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+
     fn next(&self, ends: End) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if ends == Durable {
@@ -215,10 +343,17 @@ impl Scenario for Workload {
                 pause();
             }
         });
-        let numbers = Numbers { next: AtomicU64::new(1), durable: Mutex::default() };
+        let numbers = Numbers::new(self.threads);
+        for _ in 0..self.ahead {
+            let written = stage.transact(numbers.next(Durable), &[(0, Write)], Durable);
+            written.map_err(|error| format!("ahead: {error}"))?;
+        }
         let (numbers, stage_of_all) = (&numbers, &stage);
         thread::scope(|scope| {
             let mut running = Vec::new();
+            if self.snapshots {
+                running.push(scope.spawn(move || self.looker(stage_of_all, numbers)));
+            }
             for thread in 0..self.threads {
                 running.push(scope.spawn(move || {
                     let result = self.writer(stage_of_all, numbers, thread);
@@ -227,6 +362,9 @@ impl Scenario for Workload {
             }
             if self.checkpoints {
                 running.push(scope.spawn(move || self.checkpointer(stage_of_all)));
+            }
+            if self.ticks {
+                running.push(scope.spawn(move || self.ticker(stage_of_all, numbers)));
             }
             if self.reads {
                 running.push(scope.spawn(move || {
@@ -242,11 +380,19 @@ impl Scenario for Workload {
         let (total, gathered) = (stats.total(), stats.gathered);
         let ended = total.commits - gathered.commits + gathered.transactions;
         // A trim commits, too.
-        if ended != self.threads * self.rounds && !self.trims {
+        if ended != self.ahead + self.threads * self.rounds && !self.trims {
             return Err(format!("{total:?}"));
         }
         self.totals.0.fetch_add(total.commits, Ordering::Relaxed);
         self.totals.1.fetch_add(total.fences, Ordering::Relaxed);
+        self.acted(|acts| {
+            acts.checkpoints += stats.checkpoints;
+            acts.written_home += stats.checkpointed.blocks;
+            acts.copied += stats.copied;
+            acts.stops_in_commits += stats.stops_in_commits;
+            acts.stops += stats.stops();
+            acts.snapshots_ended += stats.snapshots_ended;
+        });
         Ok(())
     }
 
@@ -277,6 +423,19 @@ fn shared_blocks_on_two_lanes_with_deferred_commits_survive_sampled_crashes() {
     let workload = Workload { shared: 2, deferred: 2, reads: true, ..Workload::new(2, 3) };
     let report = workload.survives(20);
     assert!(report.images > 5_000, "{report}");
+}
+
+/// A word behind each record says that it counts; of a group, the one behind the last record does.
+#[test]
+fn tail_words_survive_sampled_crashes() {
+    for (lanes, checkpoints) in [(1, false), (2, true)] {
+        let mut workload = Workload::new(lanes, 4);
+        workload.program.overwrite = Overwrite::MayLeaveGarbage;
+        workload.program.protocol = Protocol::TailPointer;
+        let workload = Workload { shared: 2, deferred: 1, reads: true, checkpoints, ..workload };
+        let report = workload.survives(8);
+        assert!(report.images > 1_000, "{report}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! `shuttle::replay`.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 
 use journal_core::{Rule, Site};
@@ -225,6 +225,26 @@ fn a_thread_in_the_background_makes_room() {
     workload.holds();
 }
 
+#[test]
+fn ticks_and_the_timer_make_room() {
+    upkeep::by_ticks(Logged::Halves, 2).holds();
+    upkeep::by_the_timer(Logged::Cached, 2).holds();
+}
+
+#[test]
+fn commits_and_copies_make_room() {
+    upkeep::by_commits(Logged::Halves, 2).holds();
+    upkeep::by_copies(Logged::Halves, true).holds();
+    upkeep::by_copies(Logged::Halves, false).holds();
+}
+
+#[test]
+fn snapshots_beside_writers() {
+    let workload = snapshots::beside_writers(Logged::Versions, 2);
+    Workload { deferred: 1, gathered: 1, ticks: true, ..workload }.holds();
+    snapshots::readers().holds();
+}
+
 /// Whether few schedules are enough to catch a journal that gets something wrong.
 fn is_caught(mutator: Mutator, workload: Workload) -> bool {
     let mut workload = workload.scheduled();
@@ -252,4 +272,6 @@ fn what_a_journal_gets_wrong_is_caught() {
         forgets_other_lanes,
         Workload { shared: 2, deferred: 2, ..Workload::new(2, 3) }
     ));
+    let forgets_what_was_read = Mutator::without(&[Rule::SnapshotsAtOnce]);
+    assert!(is_caught(forgets_what_was_read, snapshots::readers()));
 }

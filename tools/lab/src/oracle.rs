@@ -494,6 +494,27 @@ pub fn judge_with(world: &World, found: &[Block; BLOCKS], copies: &Copies) -> Re
     Err(format!("no allowed state shows this: {}\n{}", words.join("\n"), told(&history)))
 }
 
+/// Judges what a snapshot shows. The history ends where the snapshot was made, and its first
+/// `asked` marks were there when somebody asked for it. All that had returned by then is in it,
+/// gathered or not, and nothing that was called behind it.
+pub fn judge_snapshot(
+    history: &[Mark],
+    asked: usize,
+    found: &[Block; BLOCKS],
+) -> Result<(), String> {
+    let (before, meanwhile) = history.split_at(asked);
+    // It sees what a sync would make durable. What has returned meanwhile may be in it or not.
+    let label = sync_label(asked as u64);
+    let sync = [Mark::Called(label), Mark::Returned(label)];
+    let called = meanwhile.iter().filter(|mark| matches!(mark, Mark::Called(_)));
+    let history: Vec<Mark> = before.iter().chain(&sync).chain(called).copied().collect();
+    let life = Life::of(&history, &Copies::default());
+    match life.explain(found) {
+        Some(_) => Ok(()),
+        None => Err(format!("no snapshot shows this: {found:x?}\n{}", told(&history))),
+    }
+}
+
 /// Checks that a transaction has read a block's newest version.
 pub fn judge_read(world: &World, block: usize, found: &Block) -> Result<(), String> {
     judge_read_with(world, block, found, &Copies::default())
@@ -616,6 +637,25 @@ mod tests {
             }
         }
         found
+    }
+
+    /// Of the same three, the first has returned, or not, when a snapshot is asked for.
+    #[test]
+    fn a_snapshot_has_what_had_returned_and_nothing_in_part() {
+        use Change::Write;
+        let history = world().history();
+        let (none, one, two) = ((0, Write), (1, Write), (2, Write));
+        let shows = |marks, asked, all| judge_snapshot(&history[..marks], asked, &found(all));
+        assert!(shows(2, 1, [none; 3]).is_ok() && shows(2, 1, [one, one, none]).is_ok());
+        assert!(shows(2, 2, [none; 3]).is_err(), "it has returned");
+        assert!(shows(2, 1, [one, none, none]).is_err(), "in part");
+        assert!(shows(2, 2, [one, one, two]).is_err(), "it is called later");
+        assert!(shows(3, 2, [one, one, two]).is_ok() && shows(3, 2, [one, one, none]).is_ok());
+        // A snapshot has what is gathered, too.
+        let gathered = Call { number: 1, end: End::Gathered, changes: vec![(0, Write)] }.label();
+        let history = [Mark::Called(gathered), Mark::Returned(gathered)];
+        assert!(judge_snapshot(&history, 2, &found([none; 3])).is_err());
+        assert_eq!(judge_snapshot(&history, 2, &found([one, none, none])), Ok(()));
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub enum Rule {
     SnapshotsEnd,
     /// Records that are stored after a snapshot was made have higher stamps than it.
     SnapshotsStamped,
+    /// No record is stored between the looks at two lanes that give a snapshot its stamp.
+    SnapshotsAtOnce,
     /// The disk is told to forget a block only behind a discard that is durable.
     TrimsDurable,
     /// After a failure the journal refuses to go on.
@@ -169,7 +171,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 77] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -244,6 +246,7 @@ impl Rule {
         Self::SnapshotsKept,
         Self::SnapshotsEnd,
         Self::SnapshotsStamped,
+        Self::SnapshotsAtOnce,
         Self::TrimsDurable,
         Self::Sticky,
     ];
