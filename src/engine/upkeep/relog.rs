@@ -34,6 +34,10 @@ use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
+/// The most blocks that one copy takes along. A step would be too short: the stretch of a ring that
+/// gains by a copy may have more blocks.
+const COPIED_MAX: usize = 1024;
+
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Frees what can be freed without the device, for a transaction that needs room or a commit.
     /// What is in slots is folded, and not copied.
@@ -75,8 +79,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn copies_of(&self, lane: LaneNumber) -> (Goes, usize) {
         let kept = self.levels.of(Stage::WriteHome).slots;
         let spare = self.lane(lane).unreserved_slots.left().saturating_sub(kept);
-        match usize::try_from(spare).unwrap_or(usize::MAX).min(self.step_blocks) {
-            0 => (Goes::IntoRecord, self.step_blocks),
+        match usize::try_from(spare).unwrap_or(usize::MAX).min(COPIED_MAX) {
+            0 => (Goes::IntoRecord, COPIED_MAX),
             most => (Goes::ToSlots, most),
         }
     }
