@@ -1,5 +1,5 @@
 //! Calls that need no transaction of the caller: operations that are committed in one call, what
-//! the journal says of what it holds, and an open that gives its partners back.
+//! the journal says of what it holds, ticks, and an open that gives its partners back.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -334,6 +334,36 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         let is_durable = self.shared().keeps(Rule::TrimsDurable);
         let durability = if is_durable { Durability::Durable } else { Durability::Deferred };
         self.commit(&discards, durability).map(drop)
+    }
+
+    /// Does what is due at the time `now`, by a clock of the host that never goes back:
+    ///
+    /// - It commits the running transaction when that is as old as [`Options::pacing`] allows.
+    /// - It makes a checkpoint when the last checkpoint is as old as the pacing allows. Where
+    ///   slots are where content lives, that is one [of the rings](Self::checkpoint_rings).
+    /// - It makes room where the [thresholds](Options::thresholds) are crossed.
+    ///
+    /// Call it about as often as the timing has to be exact. Do not call it where
+    /// [`Options::background_checkpoint`] is on: that thread does so by a clock of its own.
+    ///
+    /// # Errors
+    /// The errors of [`checkpoint`](Self::checkpoint).
+    pub fn tick(&self, now: Duration) -> Result<(), Error> {
+        self.shared().tick(now, None).map(drop)
+    }
+
+    /// A [`tick`](Self::tick) for a thread that must not stop for long. It makes room in the steps
+    /// that [`Options::longest_stop`] speaks of, and a checkpoint batch by batch. It begins no
+    /// further one when `limit` is over, and does one at least. So a tick without end is cut into
+    /// many.
+    ///
+    /// Returns whether all is done that was due. If not, call it again, at any time: it goes on.
+    /// What no step can do is left to the transaction that needs the room, or to a `tick`.
+    ///
+    /// # Errors
+    /// The errors of [`checkpoint`](Self::checkpoint).
+    pub fn tick_within(&self, now: Duration, limit: Duration) -> Result<bool, Error> {
+        self.shared().tick(now, Some(limit))
     }
 
     /// Discards blocks, and gives their space on the disk back

@@ -193,9 +193,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return None;
         }
         alone.sole_mut().name(&work.names);
-        let guard = self.failure.guard();
-        let result = self.store_taken(work, alone, (most, durability)).map(Some);
-        guard.end();
+        let store = || self.store_taken(work, alone, (most, durability));
+        let result = self.fail_on_panic(store).map(Some);
         self.give_back_after(work, core::slice::from_ref(operation), keeps, &result);
         Some(result)
     }

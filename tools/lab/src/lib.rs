@@ -15,7 +15,7 @@
 //! | `crash_lab` | every crash of short programs | `crash_lab` |
 //! | `second_reader` | a reader made from FORMAT.md alone | tests, fuzzing |
 //! | `oracle` | what the front door promises of transactions | tests |
-//! | `test_disks` | disks that are shorter, or forget | tests |
+//! | `test_disks` | disks that are shorter, or forget | crash_lab, tests |
 //! | `plain_store` | blocks in memory as a store of files | fuzzing |
 //! | `sweeps` | what rewrites cost by how much of a block differs | `sweeps` |
 //! | `tour` | killed processes and power cuts, shown | `tour`, tests |
