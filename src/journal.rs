@@ -557,7 +557,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         mut each: impl FnMut(&CheckpointReport, u64) -> ControlFlow<()>,
     ) -> Result<CheckpointReport, Error> {
         self.shared().commit_batch()?;
-        self.shared().checkpoint_each(&mut each)
+        self.shared().checkpoint_each(&mut each, false)
     }
 
     /// Empties the rings: writes home what lies in no slot, and in no block of the disk-side log.

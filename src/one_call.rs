@@ -360,6 +360,11 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     /// Returns whether all is done that was due. If not, call it again, at any time: it goes on.
     /// What no step can do is left to the transaction that needs the room, or to a `tick`.
     ///
+    /// The commit of what is gathered is not cut. Nor is what a due checkpoint does besides its
+    /// batches: with slots or a disk-side log it first folds and moves what it can, and behind the
+    /// last batch one pass goes through the index. Where [`Options::relogs`] is on, copies are
+    /// made until there is room, or none is worth it.
+    ///
     /// # Errors
     /// The errors of [`checkpoint`](Self::checkpoint).
     pub fn tick_within(&self, now: Duration, limit: Duration) -> Result<bool, Error> {

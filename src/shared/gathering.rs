@@ -113,6 +113,8 @@ pub(crate) struct Gathering {
     /// The host's time in nanoseconds, as far as it has said, and the time of the last checkpoint.
     pub(crate) now: AtomicU64,
     pub(crate) checkpointed: AtomicU64,
+    /// Whether the limit of a tick has ended the last one.
+    pub(crate) was_cut: AtomicBool,
 }
 
 impl Gathering {
@@ -130,6 +132,7 @@ impl Gathering {
             blocks_max: (buffer_bytes / block_bytes).max(1),
             now: AtomicU64::new(0),
             checkpointed: AtomicU64::new(0),
+            was_cut: AtomicBool::new(false),
         }
     }
 

@@ -17,7 +17,7 @@ use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
 use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
-use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem};
+use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem, Scope};
 
 use crate::shared::home_cell::one_sync::DiskOf;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
@@ -27,6 +27,16 @@ use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 const LISTED: (usize, usize) = (1 << 12, 1 << 14);
 const LISTED_PART: usize = 8;
 
+/// A checkpoint that was ended behind a batch, so that another one can go on with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    pub(crate) scope: Scope,
+    /// Which of the blocks that were found are not written yet.
+    pub(crate) listed: (usize, usize),
+    /// How many blocks were still to be written.
+    pub(crate) left: u64,
+}
+
 /// The memory that an upkeep works in: a checkpoint, or what frees room in memory.
 pub(crate) struct UpkeepCell {
     pub(crate) batch: Vec<Batched>,
@@ -35,6 +45,8 @@ pub(crate) struct UpkeepCell {
     pub(crate) blocks: Vec<u8>,
     /// Blocks that are found and not written yet.
     pub(crate) waiting: Vec<BlockNumber>,
+    /// The last checkpoint, if it was ended behind a batch.
+    pub(crate) cut: Option<Cut>,
     /// The frames nearest to the heads, and which of them are left.
     pub(crate) oldest: Vec<Listed>,
     pub(crate) left: Left,
@@ -62,6 +74,7 @@ impl UpkeepCell {
             payload: vec![0; needs.encoded_bytes],
             blocks: vec![0; written * geometry.block_size.bytes()],
             waiting: Vec::new(),
+            cut: None,
             oldest: Vec::new(),
             left: Left::NONE,
             coming: Vec::new(),

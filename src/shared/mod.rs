@@ -27,7 +27,8 @@
 //! 8. a share of the index
 //! 9. the threads that wait long
 //!
-//! No thread holds two lanes, and no thread that holds a share waits for another. A block is taken
+//! No thread holds two lanes, except a snapshot that begins: it takes all of them in their order.
+//! No thread that holds a share waits for another. A block is taken
 //! with its share in hand, but no thread waits for it like that. A thread waits for a block only
 //! while it holds nothing but other blocks, and [`block_locks`] says why that ends. A short commit
 //! ([`commit_short`]) takes shares and blocks with a lane in hand, if they are free.

@@ -28,7 +28,7 @@ use crate::staging::work::Answer;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Writes to the disk, and syncs, what the policy puts there. Returns how many bytes of the
-    /// lane were stored before that, and the appends, which end when the record is durable.
+    /// lane were stored before that, and the appends, which end when the record is stored.
     pub(crate) fn write_to_disk<O: Operations + ?Sized>(
         &self,
         lane: LaneNumber,

@@ -16,7 +16,7 @@ use pmem_sys::StoreLock;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::home_cell::one_sync::DiskOf;
-use crate::shared::home_cell::{Held, UpkeepCell};
+use crate::shared::home_cell::{Cut, Held, UpkeepCell};
 use crate::shared::lane_cell::LaneCell;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
@@ -114,14 +114,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Writes home what the rings would have to keep, and lets them go on without it.
     pub(crate) fn checkpoint_rings(&self) -> Result<CheckpointReport, Error> {
-        self.checkpoint_rings_each(&mut |_, _| ControlFlow::Continue(()))
+        self.checkpoint_rings_each(&mut |_, _| ControlFlow::Continue(()), false)
     }
 
     /// Like [`checkpoint_rings`](Self::checkpoint_rings), with a call behind each batch, which may
-    /// end it.
-    pub(super) fn checkpoint_rings_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
+    /// end it. It may go on with one that was ended like that.
+    pub(super) fn checkpoint_rings_each(
+        &self,
+        each: Each<'_>,
+        goes_on: bool,
+    ) -> Result<CheckpointReport, Error> {
         if self.common.geometry.lane_slots_and_log() == 0 {
-            return self.checkpoint_each(each);
+            return self.checkpoint_each(each, goes_on);
         }
         self.whole(|cell| {
             // No home is overwritten as long as there is a new place for its block.
@@ -130,7 +134,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
-            self.checkpoint_in(cell, Scope::Rings, each)
+            self.checkpoint_in(cell, (Scope::Rings, goes_on), each)
         })
     }
 
@@ -141,24 +145,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         scope: Scope,
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
-        let ended = self.checkpoint_in(cell, scope, &mut |_, _| ControlFlow::Continue(()))?;
+        let all = &mut |_: &_, _| ControlFlow::Continue(());
+        let ended = self.checkpoint_in(cell, (scope, false), all)?;
         // A whole checkpoint knows of every block that stays.
         *stays = if scope == Scope::All { ended.stays } else { ended.stays.or(*stays) };
         Ok(ended.report)
     }
 
-    /// Makes a checkpoint, with a call behind each batch.
+    /// Makes a checkpoint, with a call behind each batch. It may go on with the last one, if that
+    /// was ended.
     pub(super) fn checkpoint_in(
         &self,
         cell: &mut HeldUpkeep<'_>,
-        scope: Scope,
+        (scope, goes_on): (Scope, bool),
         each: Each<'_>,
     ) -> Result<Ended, Error> {
         self.check_not_failed()?;
         trace::checkpoint_begins();
         let start = Instant::now();
         let mut waiting = core::mem::take(&mut cell.waiting);
-        let result = self.write_and_reclaim(cell, &mut waiting, scope, each);
+        let result = self.write_and_reclaim(cell, &mut waiting, (scope, goes_on), each);
         cell.waiting = waiting;
         let ended = result.inspect_err(|error| self.fail_of(*error))?;
         let report = &ended.report;
@@ -196,20 +202,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         cell: &mut HeldUpkeep<'_>,
         waiting: &mut Vec<BlockNumber>,
-        scope: Scope,
+        (scope, goes_on): (Scope, bool),
         each: Each<'_>,
     ) -> Result<Ended, Error> {
         let mut made = CheckpointReport::default();
         let report = &mut made;
-        // Room for all that may wait now: the list is made by one pass over the index.
         let (frames, asked) = (self.frames(), self.upkeep.asked());
-        waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
-        let mut listed = (0, 0);
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         // Blocks that are written again and again meanwhile must not keep the checkpoint from
         // ending. So it writes as many blocks home as there are now. What comes later is for the
         // next checkpoint.
-        let (mut left, mut is_ended) = (frames as u64, false);
+        let cut = cell.cut.take().filter(|cut| goes_on && cut.scope == scope);
+        let (mut listed, mut left) = match cut {
+            Some(Cut { listed, left, .. }) => (listed, left),
+            None => {
+                // Room for all that may wait now: the list is made by one pass over the index.
+                waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
+                ((0, 0), frames as u64)
+            }
+        };
+        let mut is_ended = false;
         let stays = loop {
             let before = report.blocks;
             let batch = self.writing(|| {
@@ -238,6 +250,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             cell.let_others_first().map_err(|_| self.poisoned())?;
         };
+        cell.cut = (is_ended && left > 0).then_some(Cut { scope, listed, left });
         // Steps would write home what the caller leaves for later.
         if self.upkeep.asked() != asked && !is_ended {
             self.pass_in_steps(cell, frames, report)?;

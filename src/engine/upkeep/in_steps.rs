@@ -61,6 +61,17 @@ enum Next {
     TryAll,
 }
 
+/// What has come of a step ahead of need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stepped {
+    /// No further step would help, or none is needed.
+    Enough,
+    /// Another one would help.
+    More,
+    /// Another one would help when an append has ended that keeps a head back.
+    Awaits,
+}
+
 /// What a step frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
@@ -414,7 +425,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(());
         }
         let stepped = self.stopped(ShortOf::RoomAhead, || self.make_room_by_a_step(is_short));
-        if stepped? {
+        if stepped? == Stepped::More {
             self.ask_for_checkpoint();
         }
         Ok(())
@@ -427,13 +438,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         is_short || (has_log && self.log_is_short(stage))
     }
 
-    /// Takes one step ahead of need. Returns whether another one would help.
+    /// Takes one step ahead of need.
     pub(super) fn make_room_by_a_step(
         &self,
         is_short: impl Fn(Stage) -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<Stepped, Error> {
         if self.spares_snapshots(|| is_short(Stage::WriteHome)) {
-            return Ok(false);
+            return Ok(Stepped::Enough);
         }
         if self.relogs {
             let is_there = || !is_short(Stage::Reclaim);
@@ -444,10 +455,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.common.geometry.lane_slots_and_log() > 0 && !is_short(Stage::WriteHome);
         let stage = if only_reclaims { Stage::Reclaim } else { Stage::WriteHome };
         let wanted = self.levels.of(stage);
+        let before = self.done();
         let (mut made, start) = (Made::default(), Instant::now());
         let next = self.make_step(|stage| !is_short(stage), (stage, wanted), &mut made)?;
         self.note_made(&made, start);
         self.note_left();
-        Ok(matches!(next, Next::Again) && is_short(stage))
+        let after = self.done();
+        // A block that cannot be read may be tried again in each step.
+        let has_helped = before.freed() != after.freed()
+            || before.checkpointed.blocks != after.checkpointed.blocks;
+        Ok(match next {
+            Next::Again if has_helped && is_short(stage) => Stepped::More,
+            Next::AgainBehind(_) => Stepped::Awaits,
+            _ => Stepped::Enough,
+        })
     }
 }

@@ -3,8 +3,11 @@
 //! TK1. A tick with a limit makes room in the steps that transactions take, and gives the upkeep
 //!      back between them. Behind the limit it begins no step, and no batch of a checkpoint. It
 //!      does one at least, so that ticks come to an end however short the limit is.
-//! TK2. A checkpoint that the limit ends stays due: the next tick goes on, at whatever time.
-//! TK3. What no step can do is left to the transaction that needs the room.
+//! TK2. A checkpoint that the limit ends stays due. The next tick, at whatever time, goes on with
+//!      the blocks that it had found, unless another checkpoint has begun since. So blocks that are
+//!      written between ticks do not keep it from ending.
+//! TK3. What no step can do is left to the transaction that needs the room. A step that has
+//!      freed, moved and written nothing is not followed by another one.
 //!
 //! **Crash**: as for a commit, and for a checkpoint.
 
@@ -16,6 +19,7 @@ use journal_core::CheckpointReport;
 use journal_core::policy::Policy;
 
 use crate::engine::gather::Reason;
+use crate::engine::upkeep::in_steps::Stepped;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -30,7 +34,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 1. What is gathered.
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let before = self.gathering.now.fetch_max(nanos, Ordering::Relaxed);
-        let now = Duration::from_nanos(nanos.max(before));
+        let nanos = nanos.max(before);
+        let now = Duration::from_nanos(nanos);
         if before == 0 {
             self.gathering.checkpointed.store(nanos, Ordering::Relaxed);
         }
@@ -62,10 +67,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             is_cut = left > 0 && is_over();
             if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
+        let goes_on = self.gathering.was_cut.load(Ordering::Relaxed);
         match self.common.policy.keeps_in_slots() {
-            true => self.checkpoint_rings_each(&mut each)?,
-            false => self.checkpoint_each(&mut each)?,
+            true => self.checkpoint_rings_each(&mut each, goes_on)?,
+            false => self.checkpoint_each(&mut each, goes_on)?,
         };
+        self.gathering.was_cut.store(is_cut, Ordering::Relaxed);
         if is_cut {
             self.gathering.checkpointed.store(last, Ordering::Relaxed);
         }
@@ -88,15 +95,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Like [`keep_room`](Self::keep_room), step by step until the limit (TK1). Returns whether no
-    /// further step would help.
+    /// further step would help, now or when an append has ended.
     fn keep_room_in_steps(&self, is_over: impl Fn() -> bool) -> Result<bool, Error> {
         while self.is_due() {
             let running = self.reserved_by_running();
             match self.make_room_by_a_step(|stage| self.is_short_of_any(stage, running)) {
-                Ok(true) if is_over() => return Ok(false),
-                Ok(true) => {}
+                Ok(Stepped::More) if !is_over() => {}
+                Ok(Stepped::More | Stepped::Awaits) => return Ok(false),
                 // A commit that finds no room is told.
-                Ok(false) | Err(Error::NoShield { .. }) => break,
+                Ok(Stepped::Enough) | Err(Error::NoShield { .. }) => break,
                 Err(error) => return Err(error),
             }
         }

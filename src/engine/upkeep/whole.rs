@@ -19,12 +19,17 @@ use crate::shared::Shared;
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Writes home everything that is committed by now, and removes it from the lanes.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
-        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()))
+        self.checkpoint_each(&mut |_, _| ControlFlow::Continue(()), false)
     }
 
-    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it.
-    pub(crate) fn checkpoint_each(&self, each: Each<'_>) -> Result<CheckpointReport, Error> {
-        self.whole(|cell| self.checkpoint_in(cell, Scope::All, each))
+    /// Like [`checkpoint`](Self::checkpoint), with a call behind each batch, which may end it. It
+    /// may go on with one that was ended like that.
+    pub(crate) fn checkpoint_each(
+        &self,
+        each: Each<'_>,
+        goes_on: bool,
+    ) -> Result<CheckpointReport, Error> {
+        self.whole(|cell| self.checkpoint_in(cell, (Scope::All, goes_on), each))
     }
 
     /// Runs a checkpoint that is to leave nothing in the rings of what was committed before. Where
