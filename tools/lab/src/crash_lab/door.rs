@@ -714,14 +714,15 @@ pub const NOTICED_WITHIN: u64 = 500;
 /// How many programs it takes to notice a bug, if one of the first `most` does.
 #[must_use]
 pub fn notices(bug: Bug, kind: Kind, most: u64) -> Option<u64> {
-    let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1);
-    let explorer = explorer.with_random_per_point(1);
     let is_noticed = |number: &u64| {
         let door = Door { mutator: bug.mutator(), ..Door::drawn(kind, *number) };
-        let explored = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-            explorer.explore(&door).is_err()
-        }));
-        explored.unwrap_or(true)
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let explorer = Explorer::new(Model::Torn8).with_images_per_point_max(1);
+            tell.send(explorer.with_random_per_point(1).explore(&door).is_err())
+        });
+        // It may panic, or wait for ever for room that is lost.
+        told.recv_timeout(Duration::from_secs(20)).unwrap_or(true)
     };
     (0..most).find(is_noticed).map(|number| number + 1)
 }
