@@ -42,7 +42,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Gives a snapshot its stamp (SN1). Returns the sequences below which it sees the records of
     /// each lane.
     fn stamp_snapshot(&self, opened: &mut Opened) -> Result<Vec<Sequence>, Error> {
-        // No thread waits for a lane while it has another one, but for this.
+        // No other thread waits for a lane while it has another one.
         let mut held = Vec::new();
         for cell in &self.lanes {
             let state = self.lock_lane(cell)?;
