@@ -324,6 +324,18 @@ impl Macro {
     }
 }
 
+/// How much faster fileserver is than in data mode, on other media.
+pub fn fileserver_against_data(
+    medium: Medium,
+    memory: MemoryModel,
+    scale: u64,
+) -> Result<f64, Failure> {
+    let Kept::Nvm(nvm) = OURS else { return Err("a journal in memory".into()) };
+    let ours = Macro::Fileserver.run(medium, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
+    let other = Macro::Fileserver.run(medium, on_disk(Mode::Data), scale)?;
+    Ok(ours.per_second / other.per_second)
+}
+
 /// A run that ends before a journal of 1 GB is three quarters full.
 const BEFORE_FULL_NS: u64 = 15_000_000_000;
 

@@ -90,11 +90,15 @@ impl Work {
     }
 
     fn run(self, kept: Kept, scale: u64) -> Result<Ran, Failure> {
+        self.run_on(&MACHINE, kept, scale)
+    }
+
+    fn run_on(self, machine: &Machine, kept: Kept, scale: u64) -> Result<Ran, Failure> {
         match self {
             Self::Postmark => {
                 let sizes = (1, 256);
                 let machine =
-                    Machine { files: 10_000, file_blocks: sizes, average_blocks: 150, ..MACHINE };
+                    Machine { files: 10_000, file_blocks: sizes, average_blocks: 150, ..*machine };
                 machine.run(kept, scale, |world| Postmark::new(world, sizes, true))
             }
             Self::Fileserver => {
@@ -103,7 +107,7 @@ impl Work {
                     files: 50_000,
                     file_blocks: (32, 32),
                     average_blocks: 40,
-                    ..MACHINE
+                    ..*machine
                 };
                 let (steps, count) = (loads::fileserver::<32>(), loads::FILESERVER_OPERATIONS);
                 machine.run(kept, scale, |world| Loop::new(steps, count, 50, 0, world))
@@ -115,7 +119,7 @@ impl Work {
                     file_blocks: (4, 4),
                     average_blocks: 6,
                     directories: Directories::One,
-                    ..MACHINE
+                    ..*machine
                 };
                 let (steps, count) = (loads::varmail::<4>(), loads::VARMAIL_OPERATIONS);
                 machine.run(kept, scale, |world| Loop::new(steps, count, 16, 0, world))
@@ -292,19 +296,36 @@ pub fn figure_11(scale: u64) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+/// A workload with the delayed checkpoint. And without: the oldest blocks go home, a few at a time,
+/// as a block journal has it.
+fn delayed_and_oldest_first(
+    work: Work,
+    machine: &Machine,
+    scale: u64,
+) -> Result<[Ran; 2], Failure> {
+    let Kept::Nvm(nvm) = in_nvm(not_delayed, Checkpoints::InCommits) else {
+        return Err("a journal in memory".into());
+    };
+    // As many at every scale.
+    let step_blocks = OLDEST_BLOCKS * scale;
+    let early = work.run_on(machine, Kept::Nvm(InNvm { step_blocks, ..nvm }), scale)?;
+    let late = work.run_on(machine, in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
+    Ok([late, early])
+}
+
+/// How much faster varmail is with the delayed checkpoint, on another disk.
+pub fn delayed_against_oldest_first(medium: Medium, scale: u64) -> Result<f64, Failure> {
+    let machine = Machine { medium, ..MACHINE };
+    let [late, early] = delayed_and_oldest_first(Work::Varmail, &machine, scale)?;
+    Ok(late.per_second / early.per_second)
+}
+
 /// NJS figure 10: with and without the delayed checkpoint.
 pub fn figure_10(scale: u64) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let papers = ["+ 31.5 %", "+ 20.3 %", "+ 32.1 %"];
     for (work, paper) in Work::ALL.into_iter().zip(papers) {
-        // Without: the oldest blocks go home, a few at a time, as a block journal has it.
-        let Kept::Nvm(nvm) = in_nvm(not_delayed, Checkpoints::InCommits) else {
-            return Err("a journal in memory".into());
-        };
-        // As many at every scale.
-        let step_blocks = OLDEST_BLOCKS * scale;
-        let early = work.run(Kept::Nvm(InNvm { step_blocks, ..nvm }), scale)?;
-        let late = work.run(in_nvm(byte_delta, Checkpoints::StandStill), scale)?;
+        let [late, early] = delayed_and_oldest_first(work, &MACHINE, scale)?;
         let least = if work == Work::Varmail { 20.0 } else { 0.0 };
         let compared = format!("{}: delayed checkpoint / oldest first", work.name());
         let band = Band::at_least(least);
@@ -431,6 +452,22 @@ pub fn figure_9(scale: u64, large_scale: u64) -> Result<(Vec<Row>, Curves), Fail
         curves.push((name.to_owned(), gains));
     }
     Ok((rows, curves))
+}
+
+/// How much faster a workload is than in data mode, on other media.
+pub fn against_data_mode(
+    work: Work,
+    medium: Medium,
+    memory: MemoryModel,
+    scale: u64,
+) -> Result<f64, Failure> {
+    let machine = Machine { medium, ..MACHINE };
+    let Kept::Nvm(nvm) = in_nvm(byte_delta, Checkpoints::StandStill) else {
+        return Err("a journal in memory".into());
+    };
+    let ours = work.run_on(&machine, Kept::Nvm(InNvm { memory, ..nvm }), scale)?;
+    let other = work.run_on(&machine, data_mode(Ring::RamDisk(memory)), scale)?;
+    Ok(ours.per_second / other.per_second)
 }
 
 /// How much faster random writes are than in data mode, on another host and other media.
