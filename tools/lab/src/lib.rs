@@ -20,6 +20,7 @@
 //! | `sweeps` | what rewrites cost by how much of a block differs | `sweeps` |
 //! | `tour` | killed processes and power cuts, shown | `tour`, tests |
 //! | `toy_log` | a small store that the simulator explores to the last state | tests |
+//! | `whole_first` | slots that a killed process has changed | tests |
 //! | `bench` | media, work and latencies | benches |
 
 #![forbid(unsafe_code)]
@@ -54,4 +55,5 @@ pub mod test_disks;
 pub mod tour;
 pub mod toy_log;
 pub mod trace;
+pub mod whole_first;
 pub mod whole_slots;
