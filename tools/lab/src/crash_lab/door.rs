@@ -209,10 +209,8 @@ impl Door {
             .relogs(relogs)
             .keep_on_close(self.setting.keeps_on_close)
             .drain_on_open(self.setting.drains_on_open);
-        let options = match self.setting.has_tails {
-            true => options.protocol(Protocol::TailPointer),
-            false => options,
-        };
+        let tails = if self.setting.has_tails { Protocol::TailPointer } else { Protocol::OneFence };
+        let options = options.protocol(tails);
         let options = match self.setting.clock {
             Some((commit, checkpoint)) => {
                 let [commit, checkpoint] = [commit, checkpoint].map(Duration::from_millis);
@@ -255,6 +253,8 @@ impl Door {
             judge(world, &read_all(&journal)?)?;
             match end {
                 Left::Done => return Ok(()),
+                // With tail words a drop loses what is deferred.
+                Left::Dropped if self.setting.has_tails => covering(world, || journal.sync())?,
                 Left::Dropped => {}
                 Left::Closed => covering(world, || journal.close())?,
             }
