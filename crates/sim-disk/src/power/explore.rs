@@ -63,6 +63,7 @@ pub struct Explorer {
     reads: bool,
     shrinks: bool,
     points_from: usize,
+    recoveries_one_in: u64,
 }
 
 /// Images that shrinking a failure may try.
@@ -88,6 +89,7 @@ impl Explorer {
             reads: false,
             shrinks: false,
             points_from: 0,
+            recoveries_one_in: 1,
         }
     }
 
@@ -116,6 +118,14 @@ impl Explorer {
     #[must_use]
     pub const fn with_depth(mut self, depth: u32) -> Self {
         self.depth = depth;
+        self
+    }
+
+    /// Of the points at which a recovery is crashed, or what goes on after a kill, tries one in
+    /// `one_in`, by chance. The points of the program itself are all tried.
+    #[must_use]
+    pub const fn with_recoveries_one_in(mut self, one_in: u64) -> Self {
+        self.recoveries_one_in = one_in;
         self
     }
 
@@ -270,6 +280,10 @@ impl<S: Scenario + ?Sized> Exploration<'_, S> {
 
     fn power_losses(&mut self, life: &Life<'_>, depth: u32) -> Result<(), Box<Failure>> {
         for point in CrashPoints::new(life.start, life.tape, self.explorer.rules, life.first) {
+            if self.is_left_out(life) {
+                self.report.points_left_out += 1;
+                continue;
+            }
             self.report.points += 1;
             let recovered = |mark: &Mark| matches!(mark, Mark::Recovered(_));
             let expected = life.expected.filter(|_| !point.marks().iter().any(recovered));
@@ -297,6 +311,12 @@ impl<S: Scenario + ?Sized> Exploration<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a point of this life is left to chance, and not taken.
+    fn is_left_out(&mut self, life: &Life<'_>) -> bool {
+        let one_in = self.explorer.recoveries_one_in;
+        one_in > 1 && !life.is_own && self.rng.below(one_in) != 0
     }
 
     /// Keeps more and more of what a failing crash lost, as long as it fails.
@@ -415,6 +435,10 @@ impl<S: Scenario + ?Sized> Exploration<'_, S> {
         let from = if self.explorer.kills { life.first } else { tape.len() };
         for position in from + 1..=tape.len() {
             if !tape.entries()[position - 1].event.leaves_something_new() {
+                continue;
+            }
+            if self.is_left_out(life) {
+                self.report.points_left_out += 1;
                 continue;
             }
             self.report.kills += 1;

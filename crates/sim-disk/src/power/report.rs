@@ -19,6 +19,9 @@ pub struct Report {
     pub points: u64,
     /// Instants with too many images to try all.
     pub points_sampled: u64,
+    /// Instants in recoveries, and behind kills, that were not taken: see
+    /// [`Explorer::with_recoveries_one_in`](crate::Explorer::with_recoveries_one_in).
+    pub points_left_out: u64,
     /// Images tried.
     pub images: u64,
     /// Images not met before, with their history.
@@ -45,6 +48,7 @@ impl AddAssign for Report {
         self.programs += more.programs;
         self.points += more.points;
         self.points_sampled += more.points_sampled;
+        self.points_left_out += more.points_left_out;
         self.images += more.images;
         self.images_distinct += more.images_distinct;
         self.images_alike += more.images_alike;
@@ -76,7 +80,11 @@ impl fmt::Display for Report {
             self.nested,
             self.kills,
             self.outcomes
-        )
+        )?;
+        match self.points_left_out {
+            0 => Ok(()),
+            left_out => write!(f, "; {left_out} points in recoveries left out"),
+        }
     }
 }
 

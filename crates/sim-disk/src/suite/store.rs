@@ -82,13 +82,14 @@ pub struct StoreBudget {
     longer: u32,
     length: usize,
     faults: u64,
+    recoveries_one_in: u64,
 }
 
 impl StoreBudget {
     /// Some seconds for a small store, under an optimised test profile.
     #[must_use]
     pub const fn new() -> Self {
-        Self { seed: 1, images: 64, longer: 50, length: 5, faults: 24 }
+        Self { seed: 1, images: 64, longer: 50, length: 5, faults: 24, recoveries_one_in: 1 }
     }
 
     /// The seed of everything that is left to chance. 1.
@@ -116,6 +117,13 @@ impl StoreBudget {
     #[must_use]
     pub const fn faults(self, faults: u64) -> Self {
         Self { faults, ..self }
+    }
+
+    /// Of the points at which a recovery is crashed in turn, one in `one_in` is tried, by chance.
+    /// A store whose recovery is long has very many of them. 1: all of them.
+    #[must_use]
+    pub const fn recoveries_one_in(self, one_in: u64) -> Self {
+        Self { recoveries_one_in: one_in, ..self }
     }
 }
 
@@ -287,6 +295,7 @@ impl<'a, S: Store> StoreCheck<'a, S> {
         let explorer = Explorer::new(self.model)
             .with_seed(self.budget.seed)
             .with_images_per_point_max(images)
+            .with_recoveries_one_in(self.budget.recoveries_one_in)
             .with_random_per_point(u32::try_from(images / 4).unwrap_or(u32::MAX));
         // A file has many sectors, and few of them matter.
         if self.start.file(0).is_some() { explorer.with_shrinking() } else { explorer }

@@ -166,6 +166,26 @@ fn reads_tell_images_apart_as_recovery_does() {
 }
 
 #[test]
+fn points_in_recoveries_may_be_left_to_chance_and_those_of_the_program_are_not() {
+    let store = DataAndLog { syncs_data: true, values: 2 };
+    let deep = Explorer::new(RIGHT).with_depth(1).with_kills();
+    let explore = |explorer: &Explorer| {
+        explorer.explore(&store).unwrap_or_else(|failure| panic!("{failure}"))
+    };
+    let own = explore(&Explorer::new(RIGHT));
+    let all = explore(&deep);
+    let some = explore(&deep.clone().with_recoveries_one_in(8));
+    let none = explore(&deep.clone().with_recoveries_one_in(u64::MAX));
+    assert_eq!([own.points_left_out, all.points_left_out], [0, 0]);
+    assert_eq!(none.points, own.points, "{none}");
+    assert!(own.points < some.points && some.points < all.points / 4, "{own}\n{some}\n{all}");
+    assert!(some.points_left_out > 4 * (some.points - own.points), "{some}");
+    let wrong = DataAndLog { syncs_data: false, values: 2 };
+    let failure = deep.with_recoveries_one_in(u64::MAX).explore(&wrong);
+    failure.expect_err("the program's own points are tried");
+}
+
+#[test]
 fn every_image_has_the_fingerprint_that_its_choice_says() {
     let checked = generate::check(1, 400, |source| {
         let torn_by = *source.pick(&[TornBy::Sector, TornBy::Byte, TornBy::Page]);
