@@ -203,8 +203,10 @@ const TEXTS: [Text; 9] = [
              costs. At the papers' size it gains more than at a coarser scale.",
             "- NJS 8b: postmark and fileserver are below their bands with every parameter, and \
              varmail is in its own with each.",
-            "- NJS 10: the figure keeps its sign, and is monotone in neither the turn nor the seek.",
-            "- FGM 10a: with a turn twice as long nearly nothing is gained. Why was not looked into.",
+            "- NJS 10: the figure keeps its sign, and is monotone in neither the turn nor the \
+             seek.",
+            "- FGM 10a: with a turn twice as long nearly nothing is gained. Why was not looked \
+             into.",
             "- Two-level: the store that it is compared with writes more and syncs more often. \
              Where a byte is cheaper, or a command or a sync, the figure is below its band. \
              SQLite's processor time makes that store as fast as the paper's each time.",
