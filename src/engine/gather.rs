@@ -375,7 +375,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let block = operations.block(at);
             let Ok(share) = self.lock_share(block) else { return };
             work.note_if_by_exchange(&share);
-            self.note_overwritten_by(work, &share, block);
+            self.note_overwritten_by(work, &share, share.index.lead(block));
         }
     }
 }

@@ -10,7 +10,7 @@
 //!     Where the policy may send data elsewhere, a call with all operations at hand lends nothing.
 //! L4. Nothing is lent where anything is gathered, since that is newer than what is kept.
 
-use journal_core::parts::{Goes, Operations, Prepared};
+use journal_core::parts::{Goes, Lead, Operations, Prepared};
 use journal_core::policy::Policy;
 use journal_core::{BlockNumber, CommitError, Kernels as _, Rule};
 
@@ -96,11 +96,26 @@ impl<L, M: Machine> Shared<L, M> {
         share: &'s mut Share,
         block: BlockNumber,
     ) -> Option<&'s mut Kept> {
-        let is_whole = || share.index.is_unreadable(block) || share.ends_chain_of(block);
+        if !self.caches {
+            return None;
+        }
+        let lead = share.index.lead(block);
+        self.lent_by(share, block, lead)
+    }
+
+    /// Like [`lent_of`](Self::lent_of), where the block was looked up in the index.
+    pub(crate) fn lent_by<'s>(
+        &self,
+        share: &'s mut Share,
+        block: BlockNumber,
+        lead: Option<Lead>,
+    ) -> Option<&'s mut Kept> {
+        let is_unreadable = lead.is_some_and(|lead| lead.is_unreadable());
+        let is_whole = || is_unreadable || share.ends_chain_of(block);
         if !self.caches || self.gathering.has_any() || is_whole() {
             return None;
         }
-        let newest = self.newest_readable(share, block);
+        let newest = self.readable_from(share, lead.map(|lead| lead.newest()));
         let newest = newest.map(|newest| share.index.frame(newest).stamp);
         let cache = share.cache.as_mut()?;
         if !self.keeps(Rule::ComparedWithCommitted) {

@@ -50,7 +50,13 @@ impl<L, M: Machine> Shared<L, M> {
     /// The newest frame of a block that may be read. At most one frame may not: that of the
     /// transaction that holds the block.
     pub(super) fn newest_readable(&self, share: &Share, block: BlockNumber) -> Option<NodeId> {
-        let mut next = share.index.newest(block);
+        self.readable_from(share, share.index.newest(block))
+    }
+
+    /// The first frame of a block's chain that may be read, from this one on.
+    #[inline]
+    pub(super) fn readable_from(&self, share: &Share, newest: Option<NodeId>) -> Option<NodeId> {
+        let mut next = newest;
         while let Some(id) = next {
             if self.is_readable(&share.index.frame(id)) {
                 return Some(id);

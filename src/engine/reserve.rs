@@ -8,7 +8,7 @@
 
 mod bypass;
 
-use journal_core::parts::{Operations, is_of_run};
+use journal_core::parts::{Lead, Operations, is_of_run};
 use journal_core::policy::{Change, Patch, Policy, Update};
 use journal_core::record::Form;
 use journal_core::units::LaneNumber;
@@ -85,7 +85,7 @@ impl<L, M: Machine> Shared<L, M> {
                 Some(false) => {}
                 None => break,
             }
-            self.note_overwritten_by(work, share, block);
+            self.note_overwritten_by(work, share, share.index.lead(block));
             self.prefetch_patched(share, operation);
             count += 1;
         }
@@ -104,10 +104,10 @@ impl<L, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Notes what the next frame of a locked block will overwrite.
+    /// Notes what the next frame of a locked block will overwrite, which was looked up.
     #[inline(always)]
-    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, block: BlockNumber) {
-        let Some(lead) = share.index.lead(block) else { return };
+    pub(crate) fn note_overwritten_by(&self, work: &mut Work, share: &Share, lead: Option<Lead>) {
+        let Some(lead) = lead else { return };
         self.common.prefetch_lead(&share.index, &lead);
         if let Some(frame) = share.index.overwritten_by(lead, work.lane) {
             work.overwritten = work.overwritten.max(frame.stamp);
@@ -176,9 +176,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         reserves: bool,
     ) -> Result<(Patching, bool), Error> {
         let mut share = self.lock_block(work, age, block)?;
-        let patching = self.patching(&mut share, work, block);
-        // By now the entry's line has come, or will soon.
-        self.prefetch_kept(&share, block, [range]);
+        // Looked up once: what follows waits for these lines, and mostly they are far.
+        let lead = share.index.lead(block);
+        let patching = self.patching(&mut share, work, block, lead);
+        // To find the page is to wait for the entry of the cache. A transaction of several blocks
+        // would wait for one after the other, where these lie in no near cache.
+        if work.has_one_block() || share.keeps_near() {
+            self.prefetch_kept(&share, block, [range]);
+        }
         let is_reserved = reserves
             && matches!(patching, Patching::Alone | Patching::OnKept)
             && self.common.geometry.lane_slots_and_log() == 0
@@ -187,29 +192,35 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             && !self.is_room_awaited();
         if is_reserved {
             work.note_if_by_exchange(&share);
-            self.reserve_frame(&mut share, work, block);
+            self.reserve_frame_of(&mut share, work, block, lead);
         }
         Ok((patching, is_reserved))
     }
 
     /// How a patch of a locked block is to be logged.
     #[inline]
-    fn patching(&self, share: &mut Share, work: &Work, block: BlockNumber) -> Patching {
+    fn patching(
+        &self,
+        share: &mut Share,
+        work: &Work,
+        block: BlockNumber,
+        lead: Option<Lead>,
+    ) -> Patching {
         let logs_patches = self.common.policy.logs_patches();
         let is_on_old = !logs_patches && self.patch_bytes_on_old() > 0;
         if !(logs_patches || is_on_old) || work.on_gathered {
             return Patching::OnImage;
         }
-        let newest = share.index.newest(block).map(|newest| share.index.frame(newest).form);
+        let newest = lead.map(|lead| share.index.frame(lead.newest()).form);
         if newest == Some(Form::Discard) {
             Patching::OnImage
-        } else if share.index.is_unreadable(block) || share.ends_chain_of(block) {
+        } else if lead.is_some_and(|lead| lead.is_unreadable()) || share.ends_chain_of(block) {
             Patching::AsWhole
         } else if self.pins {
             Patching::OnImage
         } else if logs_patches {
             Patching::Alone
-        } else if self.lent_of(share, block).is_some() {
+        } else if self.lent_by(share, block, lead).is_some() {
             Patching::OnKept
         } else {
             Patching::OnImage
@@ -596,6 +607,19 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         work: &mut Work,
         block: BlockNumber,
     ) -> bool {
+        let lead = share.index.lead(block);
+        self.reserve_frame_of(share, work, block, lead)
+    }
+
+    /// Like [`reserve_frame`](Self::reserve_frame), where the block was looked up in the index.
+    #[inline]
+    fn reserve_frame_of(
+        &self,
+        share: &mut Share,
+        work: &mut Work,
+        block: BlockNumber,
+        lead: Option<Lead>,
+    ) -> bool {
         if share.has_room() {
             share.reserved += 1;
             if share.is_nearly_full() && self.wants_free_frames() {
@@ -605,7 +629,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return false;
         }
         self.common.prefetch_next_node(&share.index);
-        self.note_overwritten_by(work, share, block);
+        self.note_overwritten_by(work, share, lead);
         true
     }
 

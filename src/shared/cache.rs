@@ -23,13 +23,18 @@ pub(crate) mod last_use;
 use journal_core::BlockNumber;
 use journal_core::policy::Patch;
 use journal_core::units::Stamp;
-use pmem_sys::{append_block, copy_block};
+use pmem_sys::copy_block;
 
 use self::kept::Kept;
 use self::kept_table::KeptTable;
+use crate::staging::pages::{Page, page_of};
 
 /// How many blocks an eviction looks at in each of its rounds.
 const LOOKED_AT_MAX: usize = 64;
+
+/// A table of more entries than this lies in no near cache: with those of the other shares it is
+/// megabytes.
+const NEAR_ENTRIES_MAX: usize = 512;
 
 /// How often something was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +74,12 @@ impl Cache {
         self.kept.len() - self.stale
     }
 
+    /// Whether its table is so small that it is mostly in a near cache of the processor.
+    #[inline]
+    pub(crate) fn is_near(&self) -> bool {
+        self.kept.count() <= NEAR_ENTRIES_MAX
+    }
+
     /// Finds the kept content of a block. `newest` is the stamp of its newest frame that may be
     /// read, if it has one (CA1).
     pub(crate) fn look_up(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&[u8]> {
@@ -89,7 +100,7 @@ impl Cache {
         &mut self,
         block: BlockNumber,
         newest: Option<Stamp>,
-        page: &mut Box<[u8]>,
+        page: &mut Page,
     ) -> bool {
         let found = self.kept.find_mut(block).filter(|kept| kept.counts(newest));
         let Some(kept) = found else { return false };
@@ -121,18 +132,12 @@ impl Cache {
             copy_block(kept, image);
             return;
         }
-        let copy = match self.make_room(&has_frames) {
-            Some(mut page) => {
-                copy_block(&mut page, image);
-                page
-            }
-            None if self.is_full() && !has_frames(block) => return,
-            None => {
-                let mut copy = Vec::with_capacity(image.len());
-                append_block(&mut copy, image);
-                copy.into()
-            }
-        };
+        let free = self.make_room(&has_frames);
+        if free.is_none() && self.is_full() && !has_frames(block) {
+            return;
+        }
+        let mut copy = free.unwrap_or_else(|| page_of(image.len()));
+        copy_block(&mut copy, image);
         self.add(block, newest, copy);
     }
 
@@ -141,7 +146,7 @@ impl Cache {
         &mut self,
         block: BlockNumber,
         newest: Option<Stamp>,
-        page: &mut Box<[u8]>,
+        page: &mut Page,
         has_frames: impl Fn(BlockNumber) -> bool,
     ) {
         if let Some(kept) = self.fresh(block, newest) {
@@ -152,13 +157,13 @@ impl Cache {
         if free.is_none() && self.is_full() && !has_frames(block) {
             return;
         }
-        let other = free.unwrap_or_else(|| vec![0; page.len()].into());
+        let other = free.unwrap_or_else(|| page_of(page.len()));
         let image = core::mem::replace(page, other);
         self.add(block, newest, image);
     }
 
     /// The memory of a block that something is kept of, for content up to this frame.
-    fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Box<[u8]>> {
+    fn fresh(&mut self, block: BlockNumber, newest: Option<Stamp>) -> Option<&mut Page> {
         let kept = self.kept.find_mut(block)?;
         kept.stamp = newest.unwrap_or(Stamp(0));
         self.stale -= usize::from(kept.is_stale);
@@ -166,7 +171,7 @@ impl Cache {
         Some(&mut kept.image)
     }
 
-    fn add(&mut self, block: BlockNumber, newest: Option<Stamp>, image: Box<[u8]>) {
+    fn add(&mut self, block: BlockNumber, newest: Option<Stamp>, image: Page) {
         let kept = Kept::new(block, newest.unwrap_or(Stamp(0)), image);
         self.kept.add(kept, self.blocks_max);
     }
@@ -221,7 +226,7 @@ impl Cache {
     }
 
     /// Makes room for one block, and returns memory that came free.
-    fn make_room(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
+    fn make_room(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Page> {
         self.is_full().then(|| self.evict(has_frames)).flatten()
     }
 
@@ -236,7 +241,7 @@ impl Cache {
     ///    lanes.
     /// 2. It looks for any block that has no frames.
     /// 3. It takes the first that comes, unless blocks are pinned.
-    fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Box<[u8]>> {
+    fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Page> {
         let looked_at = if self.pins { usize::MAX } else { LOOKED_AT_MAX };
         for round in 0..if self.pins { 2 } else { 3 } {
             let mut looks = looked_at;
@@ -273,6 +278,12 @@ fn find_in(kept: &mut KeptTable, block: BlockNumber, newest: Option<Stamp>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn page_with(byte: u8) -> Page {
+        let mut page = page_of(4);
+        page.fill(byte);
+        page
+    }
 
     fn keep(cache: &mut Cache, block: u64, stamp: u64, logged: &[u64]) {
         let stamp = (stamp > 0).then_some(Stamp(stamp));
@@ -329,7 +340,7 @@ mod tests {
     fn what_is_taken_is_not_there_until_new_content_comes() {
         let mut cache = Cache::new(4, false).expect("of some");
         keep(&mut cache, 1, 7, &[]);
-        let mut page: Box<[u8]> = vec![9; 4].into();
+        let mut page = page_with(9);
         assert!(!cache.take(BlockNumber(1), Some(Stamp(8)), &mut page) && *page == [9; 4]);
         assert!(cache.take(BlockNumber(1), Some(Stamp(7)), &mut page) && *page == [1; 4]);
         assert!(!has(&mut cache, 1, Some(7)) && !has(&mut cache, 1, None) && cache.blocks() == 0);
@@ -379,7 +390,7 @@ mod tests {
         cache.forget(BlockNumber(1), Stamp(5));
         keep(&mut cache, 1, 5, &[]);
         look(&mut cache, 5, &[1; 4], true);
-        let mut page: Box<[u8]> = vec![2; 4].into();
+        let mut page = page_with(2);
         cache.forget(BlockNumber(1), Stamp(6));
         cache.keep_page(BlockNumber(1), Some(Stamp(6)), &mut page, |_| true);
         look(&mut cache, 6, &[2; 4], true);
@@ -420,7 +431,7 @@ mod tests {
         keep(&mut cache, 4, 0, &logged);
         assert!(!has(&mut cache, 9, None), "it made room");
         (20..30).for_each(|block| keep(&mut cache, block, 0, &logged));
-        let mut page: Box<[u8]> = vec![30; 4].into();
+        let mut page = page_with(30);
         cache.keep_page(BlockNumber(30), None, &mut page, |block| block.raw() < 5);
         assert_eq!((cache.blocks(), &page[..]), (4, &[30; 4][..]));
         assert!(logged.iter().all(|block| has(&mut cache, *block, None)));

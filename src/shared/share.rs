@@ -6,6 +6,7 @@ use pmem_sys::StoreLock;
 
 use crate::shared::cache::Cache;
 use crate::shared::index_memory::IndexParts;
+use crate::staging::pages::Page;
 use crate::threads::block_locks::Claims;
 
 /// A block that is patched has its chain of frames cut off where it has this many, once frames are
@@ -36,6 +37,12 @@ impl Share {
         Self { index, reserved: 0, cache, claims: Claims::default() }
     }
 
+    /// Whether entries of its cache are mostly in a near cache of the processor.
+    #[inline]
+    pub(crate) fn keeps_near(&self) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.is_near())
+    }
+
     /// Keeps a block's content up to its newest frame, or as it is home.
     pub(crate) fn keep(&mut self, block: BlockNumber, image: &[u8]) {
         let Self { index, cache: Some(cache), .. } = self else { return };
@@ -44,7 +51,7 @@ impl Share {
     }
 
     /// Keeps content like [`keep`](Self::keep), and takes its page for another one.
-    pub(crate) fn keep_page(&mut self, block: BlockNumber, page: &mut Box<[u8]>) {
+    pub(crate) fn keep_page(&mut self, block: BlockNumber, page: &mut Page) {
         let Self { index, cache: Some(cache), .. } = self else { return };
         let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
         cache.keep_page(block, newest, page, |block| index.newest(block).is_some());

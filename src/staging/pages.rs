@@ -2,11 +2,19 @@
 //!
 //! A page can be exchanged for another one. So an image goes on to the cache without a copy.
 
+use pmem_sys::{Taken, Zeroes};
+
 /// Pages of more than these bytes are given back when a transaction ends.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Memory of one block.
-pub(crate) type Page = Box<[u8]>;
+/// Memory of one block. It begins at a line, as the block does on the device. So a few bytes of it
+/// lie in no more lines than they have to: with a large cache each line is a miss.
+pub(crate) type Page = Zeroes<u8>;
+
+/// A page of zeroes.
+pub(crate) fn page_of(bytes: usize) -> Page {
+    Zeroes::parts(1, bytes, Taken::AsUsed).pop().unwrap_or(Zeroes::EMPTY)
+}
 
 /// The images of a transaction, and pages for more.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ impl Pages {
     #[inline]
     pub(crate) fn spare_page(&mut self) -> &mut Page {
         if self.used == self.pages.len() {
-            self.pages.push(vec![0; self.block_bytes].into());
+            self.pages.push(page_of(self.block_bytes));
         }
         &mut self.pages[self.used]
     }
@@ -75,11 +83,14 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
+    use journal_core::LINE_BYTES;
+
     use super::*;
 
     #[test]
     fn a_spare_page_stays_until_it_is_used_and_pages_are_kept_to_a_limit() {
         let mut pages = Pages::new(1 << 20);
+        assert_eq!(pages.spare().as_ptr().addr() % LINE_BYTES, 0);
         pages.spare().fill(7);
         assert_eq!(pages.spare()[0], 7);
         assert_eq!(pages.use_spare(), 0);

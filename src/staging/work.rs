@@ -130,6 +130,12 @@ impl Work {
         !self.held.is_empty() || !self.held_beside.is_empty()
     }
 
+    /// Whether the transaction has one block, and no more.
+    #[inline]
+    pub(crate) fn has_one_block(&self) -> bool {
+        self.held.len() + self.held_beside.len() == 1
+    }
+
     /// Whether the transaction has room that others may wait for. The frames of its operations do
     /// not count.
     #[inline]

@@ -3,11 +3,13 @@
 use journal_core::BlockNumber;
 use journal_core::units::Stamp;
 
+use crate::staging::pages::Page;
+
 /// What is kept of a block. It is one line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Kept {
-    pub(super) image: Box<[u8]>,
+    pub(super) image: Page,
     pub(super) block: BlockNumber,
     /// The stamp of the frame that it is up to; zero for content that is home.
     pub(super) stamp: Stamp,
@@ -23,7 +25,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(block: BlockNumber, stamp: Stamp, image: Box<[u8]>) -> Self {
+    pub(super) fn new(block: BlockNumber, stamp: Stamp, image: Page) -> Self {
         let missing = Stamp(0);
         let (is_checked, is_stale, is_used) = (false, false, false);
         Self { image, block, stamp, missing, check: 0, is_checked, is_stale, is_used }

@@ -154,6 +154,7 @@ mod tests {
     use journal_core::units::Stamp;
 
     use super::*;
+    use crate::staging::pages::page_of;
 
     #[test]
     fn blocks_that_follow_each_other_or_lie_far_apart_are_told_apart_by_few_bits() {
@@ -168,7 +169,9 @@ mod tests {
     }
 
     fn kept(block: u64, byte: u8) -> Kept {
-        Kept::new(BlockNumber(block), Stamp(1), vec![byte].into())
+        let mut page = page_of(1);
+        page.fill(byte);
+        Kept::new(BlockNumber(block), Stamp(1), page)
     }
 
     /// Adds, looks up and removes at random, beside a map; the table is small, large, and grows.

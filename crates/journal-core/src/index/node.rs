@@ -52,13 +52,16 @@ pub struct Lead {
     newest: NodeId,
     lane: LaneNumber,
     below: u32,
+    is_unreadable: bool,
 }
 
 impl Entry {
     /// Of an entry that is not empty.
     #[inline(always)]
     pub(super) const fn lead(&self) -> Lead {
-        Lead { newest: NodeId(self.newest), lane: LaneNumber(self.lane), below: self.below }
+        let Self { newest, lane, below, unreadable, .. } = *self;
+        let is_unreadable = unreadable != 0;
+        Lead { newest: NodeId(newest), lane: LaneNumber(lane), below, is_unreadable }
     }
 }
 
@@ -75,6 +78,13 @@ impl Lead {
     #[must_use]
     pub const fn lane(&self) -> LaneNumber {
         self.lane
+    }
+
+    /// Whether a checkpoint could not read the block, and it is neither home nor written since.
+    #[inline]
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        self.is_unreadable
     }
 
     /// A node that may be the one below it.
