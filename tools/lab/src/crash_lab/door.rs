@@ -671,7 +671,7 @@ impl Bug {
 }
 
 /// Bugs that programs have to notice, each with a policy under which it matters.
-pub const NOTICED: [(Bug, Kind); 28] = [
+pub const NOTICED: [(Bug, Kind); 27] = [
     (Bug::Without(Rule::SnapshotsKept), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsEnd), Kind::FullBlock),
     (Bug::Without(Rule::SnapshotsStamped), Kind::TwoLevel),
@@ -705,11 +705,10 @@ pub const NOTICED: [(Bug, Kind); 28] = [
     (Bug::Without(Rule::TrimsDurable), Kind::FullBlock),
     (Bug::Without(Rule::StampAbove), Kind::FullBlock),
     (Bug::Without(Rule::DeferredFirst), Kind::FullBlock),
-    (Bug::Without(Rule::CutKeepsDiscard), Kind::FullBlock),
 ];
 
 /// Within this number of programs.
-pub const NOTICED_WITHIN: u64 = 500;
+pub const NOTICED_WITHIN: u64 = 1000;
 
 /// How many programs it takes to notice a bug, if one of the first `most` does.
 #[must_use]
