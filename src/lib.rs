@@ -132,3 +132,86 @@ pub use two_level::TwoLevel;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(debug_assertions, not(any(loom, shuttle, test))))]
+mod instances {
+    //! The engine for the usual machine, compiled with this crate, where code is hardly optimised.
+    //!
+    //! There, a crate uses the copies of generic functions that a crate below it has. So a program
+    //! that changes, and is built anew, need not compile the engine each time. Where code is
+    //! optimised, each crate compiles its own copy, and this module does not exist.
+
+    use core::ops::ControlFlow;
+    use core::time::Duration;
+
+    use full_block::FullBlock;
+    use journal_core::policy::Policy;
+    use journal_core::{BlockNumber, Durability, PmemRead as _};
+    use pmem_sys::Region;
+
+    use crate::any_policy::AnyPolicy;
+    use crate::disk::file::FileDisk;
+    use crate::error::Error;
+    use crate::journal::Journal;
+    use crate::options::Options;
+    use crate::transaction::Transaction;
+
+    type Use<L> = fn(Region, FileDisk, &Options<L>) -> Result<(), Error>;
+
+    #[used]
+    static FULL_BLOCK: Use<FullBlock> = use_all;
+    #[used]
+    static ANY: Use<AnyPolicy> = use_all;
+
+    /// Uses every function that does not have one of the caller's. Nobody calls this.
+    fn use_all<L: Policy + Clone + Send + Sync + 'static>(
+        nvm: Region,
+        disk: FileDisk,
+        options: &Options<L>,
+    ) -> Result<(), Error> {
+        let journal = match nvm.is_empty() {
+            true => Journal::format(nvm, disk, options)?,
+            false => Journal::open(nvm, disk, options)?,
+        };
+        let (block, mut image) = (BlockNumber(0), [0; 512]);
+        // All that transactions do.
+        let run = |tx: &mut Transaction<'_, L>| {
+            tx.read(block, &mut [0])?;
+            tx.read_at(block, 0, &mut [0])?;
+            tx.write(block, &[0])?;
+            tx.append(block, &[0])?;
+            tx.write_metadata(block, &[0])?;
+            tx.write_at(block, 0, &[0])?;
+            tx.note([0; 2])?;
+            tx.discard(block)
+        };
+        journal.transact(run)?;
+        journal.transact_within(Duration::ZERO, run)?;
+        journal.transact_deferred(run)?;
+        journal.transact_gathered(run)?;
+        journal.begin()?.commit()?;
+        journal.begin()?.commit_deferred()?;
+        journal.begin()?.commit_gathered()?;
+        journal.begin()?.abort();
+        // Calls without one.
+        journal.commit(&[], Durability::Durable)?;
+        journal.try_commit(&[], Durability::Durable)?;
+        journal.write_zeroes(block, 1)?;
+        journal.trim(block, 1)?;
+        journal.read(block, &mut image)?;
+        journal.read_run(block, &mut image)?;
+        journal.read_at(block, 0, &mut image)?;
+        journal.snapshot()?.read_at(block, 0, &mut image)?;
+        // Upkeep, and what is told.
+        journal.sync()?;
+        journal.tick(Duration::ZERO)?;
+        journal.tick_within(Duration::ZERO, Duration::ZERO)?;
+        journal.checkpoint()?;
+        journal.checkpoint_rings()?;
+        journal.checkpoint_steps(|_, _| ControlFlow::Break(()))?;
+        journal.stats()?;
+        journal.totals()?;
+        journal.unreadable()?;
+        journal.close()
+    }
+}

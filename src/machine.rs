@@ -55,7 +55,10 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex, MutexGuard};
 
-    use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts};
+    use journal_core::{
+        BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
+        DeviceOperation,
+    };
     use pmem_sys::Region;
     use sim_disk::Mutator;
 
@@ -70,6 +73,7 @@ pub(crate) mod tests {
     pub(crate) struct TinyDisk {
         size: BlockSize,
         blocks: u64,
+        refuses: bool,
         written: Arc<Mutex<Written>>,
     }
 
@@ -80,7 +84,12 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn of(size: BlockSize, blocks: u64) -> Self {
-            Self { size, blocks, written: Arc::default() }
+            Self { size, blocks, refuses: false, written: Arc::default() }
+        }
+
+        /// The disk, but it refuses every write.
+        pub(crate) fn refusing(self) -> Self {
+            Self { refuses: true, ..self }
         }
 
         fn written(&self) -> MutexGuard<'_, Written> {
@@ -113,6 +122,10 @@ pub(crate) mod tests {
         }
 
         fn write(&mut self, first: BlockNumber, from: &[u8]) -> Result<(), DeviceError> {
+            if self.refuses {
+                let kind = DeviceErrorKind::Io { os: None };
+                return Err(DeviceError::new(DeviceOperation::Write, kind, first));
+            }
             let images = from.chunks(self.size.bytes()).map(Box::from);
             self.written().extend((first.raw()..).zip(images));
             Ok(())

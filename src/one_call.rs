@@ -546,15 +546,16 @@ mod tests {
     use sim_disk::Mutator;
 
     use crate::machine::tests::{TinyDisk, TinyMachine};
-    use crate::{FullBlock, Journal, Options};
+    use crate::{AnyPolicy, FullBlock, Journal, Options};
 
     /// Totals are what the stats add up to, and wait for no share of the index.
     #[test]
     fn totals_are_told_while_every_share_of_the_index_is_taken() {
         let disk = TinyDisk::of(BlockSize::DEFAULT, 8);
         let nvm = Region::anonymous(1 << 20).expect("memory");
-        let options = Options::new().policy(FullBlock).lanes(2).hook(Mutator::new());
-        let journal: Journal<FullBlock, TinyMachine> =
+        let policy = AnyPolicy::from(FullBlock);
+        let options = Options::new().policy(policy).lanes(2).hook(Mutator::new());
+        let journal: Journal<AnyPolicy, TinyMachine> =
             Journal::format(nvm, disk, &options).expect("a journal");
         for number in 0..7 {
             let image = [7; 4096];

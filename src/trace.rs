@@ -69,16 +69,15 @@ mod tests {
     use core::fmt;
     use std::sync::{Arc, Mutex};
 
-    use journal_core::{
-        BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
-        DeviceOperation, Overwrite,
-    };
+    use journal_core::{BlockNumber, BlockSize};
     use pmem_sys::Region;
+    use sim_disk::Mutator;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber, subscriber};
 
-    use crate::{Journal, Options};
+    use crate::machine::tests::{TinyDisk, TinyMachine};
+    use crate::{AnyPolicy, FullBlock, Journal, Options};
 
     /// Keeps the message of each event.
     #[derive(Clone, Default)]
@@ -123,50 +122,23 @@ mod tests {
         fn exit(&self, _: &Id) {}
     }
 
-    /// A disk that takes every write and keeps none, or refuses each.
-    #[derive(Clone)]
-    struct Sink {
-        refuses: bool,
+    fn options() -> Options<AnyPolicy, Mutator> {
+        Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new())
     }
 
-    impl BlockDevice for Sink {
-        fn facts(&self) -> DeviceFacts {
-            DeviceFacts::new(4096, Overwrite::OldOrNew)
-        }
-
-        fn block_size(&self) -> BlockSize {
-            BlockSize::DEFAULT
-        }
-
-        fn block_count(&self) -> u64 {
-            64
-        }
-
-        fn read(&mut self, _: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-            into.fill(0);
-            Ok(())
-        }
-
-        fn write(&mut self, first: BlockNumber, _: &[u8]) -> Result<(), DeviceError> {
-            let kind = DeviceErrorKind::Io { os: None };
-            let error = DeviceError::new(DeviceOperation::Write, kind, first);
-            if self.refuses { Err(error) } else { Ok(()) }
-        }
-
-        fn sync(&mut self) -> Result<(), DeviceError> {
-            Ok(())
-        }
-    }
-
-    fn journal(refuses: bool) -> Journal<crate::FullBlock, crate::On<Region, Sink>> {
+    fn journal(disk: TinyDisk) -> Journal<AnyPolicy, TinyMachine> {
         let nvm = Region::anonymous(1 << 20).expect("memory");
-        Journal::format(nvm, Sink { refuses }, &Options::new()).expect("room for a journal")
+        Journal::format(nvm, disk, &options()).expect("room for a journal")
+    }
+
+    fn disk() -> TinyDisk {
+        TinyDisk::of(BlockSize::DEFAULT, 64)
     }
 
     #[test]
     fn a_life_is_told_and_no_record_is() {
         let messages = Messages::of(|| {
-            let journal = journal(false);
+            let journal = journal(disk());
             for number in 0..20 {
                 let image = [number as u8; 4096];
                 let write =
@@ -184,7 +156,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_once() {
         let messages = Messages::of(|| {
-            let journal = journal(true);
+            let journal = journal(disk().refusing());
             let image = [1; 4096];
             journal.transact(|tx| tx.write(BlockNumber(1), &image)).expect("room for a record");
             journal.checkpoint().expect_err("the disk refuses");
@@ -198,7 +170,9 @@ mod tests {
     fn a_refused_open_is_told() {
         let messages = Messages::of(|| {
             let nvm = Region::anonymous(1 << 20).expect("memory");
-            Journal::open(nvm, Sink { refuses: false }, &Options::new()).expect_err("no journal");
+            let opened: Result<Journal<AnyPolicy, TinyMachine>, _> =
+                Journal::open(nvm, disk(), &options());
+            opened.expect_err("no journal");
         });
         assert_eq!(messages, ["journal not opened"]);
     }

@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use journal_core::NoHook;
+use lab::erased::{DynDisk, DynJournal, any_options};
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
     AnyJournal, AnyPolicy, BlockNumber, BlockSize, ByteDelta, Error, FileDisk, FullBlock, Hint,
@@ -12,7 +14,7 @@ use nvm_journal::{
 };
 
 use crate::claims::Dice;
-use crate::use_it::{BLOCK, Files, block, memory};
+use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 type Log = AnyJournal;
 
@@ -240,8 +242,9 @@ impl BlockDevice for Unreadable {
 fn a_patch_of_what_the_disk_does_not_read_costs_its_block_alone() {
     let files = Files::new("patched-unreadable");
     let fails = Arc::new(AtomicBool::new(true));
-    let disk = Unreadable { disk: files.disk(), fails: Arc::clone(&fails) };
-    let journal = Journal::format(memory(1 << 20), disk, &options(0)).expect("formats");
+    let disk = DynDisk::new(Unreadable { disk: files.disk(), fails: Arc::clone(&fails) });
+    let options = any_options(ObjectLog::new(), NoHook).lanes(2).lane_bytes(256 << 10);
+    let journal = DynJournal::format(any_memory(1 << 20), disk, &options).expect("formats");
     let patch = |number: u64, byte: u8| {
         journal.transact(|tx| tx.write_at(block(number), 10, &[byte; 4])).expect("commits");
     };

@@ -90,7 +90,7 @@ fn afterwards(turn: usize) -> Vec<Step> {
 fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
     let mut total = Report::default();
     let explorer =
-        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 4).with_random_per_point(3);
+        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
     for (turn, first) in alphabet(lanes).into_iter().enumerate() {
         for (other, second) in alphabet(lanes).into_iter().enumerate() {
             let steps = vec![first.clone(), second];
@@ -215,7 +215,7 @@ fn gathering() -> Vec<Step> {
 fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
     let mut total = Report::default();
     let explorer =
-        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(3);
+        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
     let steps = gathering();
     for turn in 0..steps.len() * steps.len() {
         let (first, second) = (turn / steps.len(), turn % steps.len());

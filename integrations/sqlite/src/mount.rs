@@ -503,4 +503,6 @@ pub(crate) fn mount_file(
 pub(crate) const NO_HOOK: NoHook = NoHook;
 
 #[cfg(test)]
+pub(crate) mod any_disk;
+#[cfg(test)]
 mod tests;

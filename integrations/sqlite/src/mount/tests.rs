@@ -21,6 +21,7 @@ use crate::database::old_pages::{IN_MEMORY, RoomForOld};
 use crate::ffi::host::Host;
 use crate::ffi::host_disk::{HostDisk, error_of_cut};
 use crate::files::{Files, PlainFile};
+use crate::mount::any_disk::AnyDisk;
 use crate::mount::{Mount, NO_HOOK, registry};
 
 const BLOCK: BlockSize = BlockSize::new(512).expect("a block size");
@@ -83,6 +84,10 @@ impl Room {
 struct Machine(Arc<Mutex<Room>>);
 
 impl Machine {
+    fn disk(&self) -> AnyDisk {
+        AnyDisk::new(self.clone())
+    }
+
     fn room(&self) -> MutexGuard<'_, Room> {
         self.0.lock().expect("nobody panicked")
     }
@@ -218,7 +223,10 @@ impl Database {
         let database = Self { machine, folder, settings, is_shared, in_memory };
         if !is_shared {
             let (region, _) = database.settings.region().expect("memory");
-            database.settings.format(region, &database.machine, 0, NO_HOOK).expect("a journal");
+            database
+                .settings
+                .format(region, &database.machine.disk(), 0, NO_HOOK)
+                .expect("a journal");
         }
         database
     }
@@ -228,7 +236,7 @@ impl Database {
     }
 
     fn mount(&self) {
-        let (machine, disk) = (self.machine.clone(), self.machine.clone());
+        let (machine, disk) = (self.machine.clone(), self.machine.disk());
         let cut = move |len: u64| {
             let mut room = machine.room();
             // A cut makes no file longer, so a full disk does it.

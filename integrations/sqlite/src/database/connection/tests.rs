@@ -15,6 +15,7 @@ use crate::database::mounted_file::Shared;
 use crate::database::old_pages::RoomForOld;
 use crate::files::PlainFile;
 use crate::mount::Mount;
+use crate::mount::any_disk::AnyDisk;
 
 /// A file of old pages, in memory.
 #[derive(Clone)]
@@ -139,7 +140,7 @@ impl Bytes {
     /// A process that has the file, and a connection there.
     fn process(&self) -> Connection {
         let settings = Mount::new().shared().nvm_bytes(1 << 20).block_size(BLOCK);
-        let (disk, of_len, of_cut) = (self.clone(), self.clone(), self.clone());
+        let (disk, of_len, of_cut) = (AnyDisk::new(self.clone()), self.clone(), self.clone());
         let keeps = Arc::clone(&self.keeps);
         let spill = Spilled { file: Vec::new(), may_grow: Arc::clone(&self.spills) };
         let len = move || of_len.file.lock().expect("nobody panicked").len() as u64;
