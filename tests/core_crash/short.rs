@@ -58,12 +58,12 @@ fn alphabet(lanes: u16) -> Vec<Step> {
 
 #[test]
 fn programs_of_two_steps_survive_sampled_crashes() {
-    programs_of_two_steps_survive(OneFence, 6);
+    programs_of_two_steps_survive(OneFence, 3);
 }
 
 #[test]
 fn and_with_tail_words() {
-    programs_of_two_steps_survive(TailPointer, 3);
+    programs_of_two_steps_survive(TailPointer, 2);
 }
 
 fn programs_of_two_steps_survive(protocol: Protocol, random_per_point: u32) {
@@ -71,7 +71,7 @@ fn programs_of_two_steps_survive(protocol: Protocol, random_per_point: u32) {
         for kind in [Kind::FullBlock, Kind::Words, Kind::ObjectLog] {
             let mut total = Report::default();
             let explorer = Explorer::new(Model::Torn8)
-                .with_images_per_point_max(1 << 6)
+                .with_images_per_point_max(1 << 4)
                 .with_random_per_point(random_per_point)
                 .with_kills();
             let of = |steps| Program { protocol, ..Program::new(kind, lanes, steps) };

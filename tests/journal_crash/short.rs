@@ -85,14 +85,17 @@ fn afterwards(turn: usize) -> Vec<Step> {
         .clone()
 }
 
-/// All pairs of steps. Crashes in the first step are explored with some of the second ones, so that
-/// each of the ways to go on comes behind them.
+/// A third of all pairs of steps, another one for each number of lanes and form of log. Crashes in
+/// the first step are explored with some of the second ones, so that ways to go on come behind.
 fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
     let mut total = Report::default();
     let explorer =
         Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
     for (turn, first) in alphabet(lanes).into_iter().enumerate() {
         for (other, second) in alphabet(lanes).into_iter().enumerate() {
+            if (turn + 2 * other + usize::from(lanes) + logs as usize) % 3 != 0 {
+                continue;
+            }
             let steps = vec![first.clone(), second];
             let program = Program {
                 overwrite,
@@ -217,7 +220,7 @@ fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
     let explorer =
         Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
     let steps = gathering();
-    for turn in 0..steps.len() * steps.len() {
+    for turn in (0..steps.len() * steps.len()).step_by(5) {
         let (first, second) = (turn / steps.len(), turn % steps.len());
         let third = (first * 5 + second * 3) % steps.len();
         // One gathered in any case, and two that find the sync of it.
@@ -298,7 +301,7 @@ fn random(seed: u64) -> Program {
 #[test]
 fn longer_programs_survive_sampled_crashes() {
     let mut total = Report::default();
-    for seed in 0..120 {
+    for seed in 0..60 {
         let explorer = Explorer::new(Model::Torn8)
             .with_seed(seed)
             .with_images_per_point_max(1 << 3)
