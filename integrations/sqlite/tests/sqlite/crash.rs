@@ -420,7 +420,7 @@ pub(crate) fn search(folder: &Path, longer: &Longer) {
     let short = StoreBudget::new().images(IMAGES).longer(0, 0).faults(2);
     // Most of the time goes to SQLite, which opens a database some hundred thousand times. The
     // policies go side by side.
-    let long = StoreBudget::new().images(IMAGES).longer(16, 6).faults(8);
+    let long = StoreBudget::new().images(LONGER_IMAGES).longer(16, 6).faults(8);
     let (budget, policies, kind) = if longer.crashes {
         (long, &[whole, delta][..], Kind::All)
     } else {
@@ -454,7 +454,9 @@ pub(crate) fn search(folder: &Path, longer: &Longer) {
 }
 
 /// Images of each point at which the power is cut, for the control and for the bugs.
-const IMAGES: u64 = 16;
+const IMAGES: u64 = 6;
+/// Those of a search of minutes.
+const LONGER_IMAGES: u64 = 16;
 
 /// Of the points in the recovery of a fallback, one in this many is crashed in turn.
 const RECOVERIES_ONE_IN: u64 = 64;
@@ -462,7 +464,8 @@ const RECOVERIES_ONE_IN: u64 = 64;
 /// A batch that is refused because the lane is too small: SQLite writes a rollback journal.
 pub(crate) fn too_large(folder: &Path, longer: &Longer) {
     let (bug, kind) = (Bug::NoJournalSync, Kind::TooLarge);
-    planted_in_a_fallback(folder, longer, (bug, kind), IMAGES);
+    let images = if longer.crashes { LONGER_IMAGES } else { IMAGES };
+    planted_in_a_fallback(folder, longer, (bug, kind), images);
 }
 
 /// Searches where a batch is refused, with a bug. The search without one is a longer one.
