@@ -244,6 +244,7 @@ fn a_patch_of_what_the_disk_does_not_read_costs_its_block_alone() {
     let fails = Arc::new(AtomicBool::new(true));
     let disk = DynDisk::new(Unreadable { disk: files.disk(), fails: Arc::clone(&fails) });
     let options = any_options(ObjectLog::new(), NoHook).lanes(2).lane_bytes(256 << 10);
+    let options = options.lane_slots(24).cache_bytes(0);
     let journal = DynJournal::format(any_memory(1 << 20), disk, &options).expect("formats");
     let patch = |number: u64, byte: u8| {
         journal.transact(|tx| tx.write_at(block(number), 10, &[byte; 4])).expect("commits");

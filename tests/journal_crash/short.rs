@@ -1,4 +1,4 @@
-//! Short programs, all of them, and every crash of each or a sample.
+//! Short programs, all of them or a part, and every crash of each or a sample.
 
 use journal_core::Overwrite;
 use sim_disk::{Explorer, Model, Report, Rng};
@@ -90,7 +90,7 @@ fn afterwards(turn: usize) -> Vec<Step> {
 fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
     let mut total = Report::default();
     let explorer =
-        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
+        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 4).with_random_per_point(3);
     for (turn, first) in alphabet(lanes).into_iter().enumerate() {
         for (other, second) in alphabet(lanes).into_iter().enumerate() {
             if (turn + 2 * other + usize::from(lanes) + logs as usize) % 3 != 0 {
@@ -218,7 +218,7 @@ fn gathering() -> Vec<Step> {
 fn triples_of_steps_with_running_transactions_survive_sampled_crashes() {
     let mut total = Report::default();
     let explorer =
-        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(2);
+        Explorer::new(Model::Torn8).with_images_per_point_max(1 << 3).with_random_per_point(3);
     let steps = gathering();
     for turn in (0..steps.len() * steps.len()).step_by(5) {
         let (first, second) = (turn / steps.len(), turn % steps.len());

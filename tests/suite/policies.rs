@@ -15,10 +15,10 @@ use sim_disk::suite::{Budget, PolicyFailure, Summary, check_policy};
 fn holds(policy: impl Policy + Clone + Send + Sync + 'static) -> Summary {
     // One copy of the engine for all of them; `Wrong` has its own.
     let policy = &DynPolicy::new(policy);
-    let budget = Budget::new().images(1).longer(40, 50);
+    let budget = Budget::new().images(2).longer(100, 50);
     let summary = check_policy(policy, &budget).unwrap_or_else(|broken| panic!("{broken}"));
     assert!(summary.report.images > 100_000 && summary.report.kills > 5_000, "{summary}");
-    assert_eq!(summary.programs[1..], [120, 150], "{summary}");
+    assert_eq!(summary.programs[1..], [300, 150], "{summary}");
     assert!(summary.tail_words > 1_000, "{summary}");
     summary
 }

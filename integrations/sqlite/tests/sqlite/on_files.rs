@@ -214,7 +214,7 @@ const DELETE: &str = "DELETE FROM t";
 pub(crate) fn search(_folder: &Path, longer: &Longer) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| register_files(ON_FILES, Arc::new(Simulated)).expect("a VFS"));
-    let short = StoreBudget::new().images(1).longer(0, 0).faults(0);
+    let short = StoreBudget::new().images(2).longer(0, 0).faults(0);
     let long = StoreBudget::new().images(3).longer(2, 4).faults(0);
     let budget = if longer.crashes { long } else { short };
     for mode in ["DELETE", "TRUNCATE", "PERSIST", "WAL"] {
