@@ -576,7 +576,7 @@ fn a_few_in_one_call_survive_sampled_crashes() {
             }
             let (few, reads, rounds) = (true, true, 5);
             Workload { shared: 2, few, deferred, gathered, reads, checkpoints, rounds, ..workload }
-                .survives(12);
+                .survives(6);
         }
     }
 }

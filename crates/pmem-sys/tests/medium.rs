@@ -81,7 +81,7 @@ fn steps() -> impl Strategy<Value = Vec<Call>> {
         (0..LEN, 0usize..300).prop_map(|(at, len)| Call::Flush(at as u64, len.min(LEN - at))),
         Just(Call::Fence),
     ];
-    proptest::collection::vec(step, 0..if cfg!(miri) { 12 } else { 40 })
+    proptest::collection::vec(step, 0..if cfg!(miri) { 6 } else { 40 })
 }
 
 /// Three neighbouring regions: the middle one takes the steps, the outer ones keep their bytes.
