@@ -532,11 +532,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut share = self.lock_block(work, age, block)?;
         work.note_if_by_exchange(&share);
         let is_there = self.reserve_frame(&mut share, work, block);
-        let wants_step = self.wants_step(&share) && !work.is_out_of_time();
+        let is_low = self.is_low(&share) && !work.is_out_of_time();
         drop(share);
         if !is_there {
             self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, others, block))?;
-        } else if wants_step {
+        } else if is_low {
             let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
             self.or_give_up_frame(stepped, block)?;
         }

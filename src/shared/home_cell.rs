@@ -23,7 +23,8 @@ use crate::shared::home_cell::one_sync::DiskOf;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
-/// frames it has in between. One pass over the index makes a list.
+/// frames it has in between. No list has room for more than all. One pass over the index makes a
+/// list.
 const LISTED: (usize, usize) = (1 << 12, 1 << 14);
 const LISTED_PART: usize = 8;
 
@@ -95,12 +96,12 @@ impl UpkeepCell {
     /// blocks in slots is to be of the whole index.
     pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool, all_slots: bool) {
         let (least, most) = LISTED;
-        let wanted = (frames / LISTED_PART).clamp(least, most);
+        let wanted = (frames / LISTED_PART).clamp(least, most).min(frames);
         if self.oldest.len() < wanted {
             self.oldest.resize(wanted, Listed::EMPTY);
             self.coming.resize(wanted, Listed::EMPTY);
         }
-        let of_slots = if all_slots { wanted } else { least };
+        let of_slots = if all_slots { wanted } else { least.min(frames) };
         if has_slots && self.in_slots.len() < of_slots {
             self.in_slots.resize(of_slots, Listed::EMPTY);
         }

@@ -91,6 +91,15 @@ impl Share {
             && index.frames() >= index.capacity() / 2
     }
 
+    /// Whether it is nearly full, and moves to the log free at least as much as is left then. What is
+    /// moved keeps one frame, so that a block with a single one frees none.
+    #[inline]
+    pub(crate) fn is_freed_by_moves(&self) -> bool {
+        let Self { index, .. } = self;
+        self.is_nearly_full()
+            && index.frames().saturating_sub(index.blocks()) >= index.capacity() / 8
+    }
+
     /// Whether it has so few frames left that a transaction frees some, which need not be its own.
     #[inline]
     pub(crate) fn is_low(&self) -> bool {

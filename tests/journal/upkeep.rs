@@ -13,10 +13,11 @@ use nvm_journal::policy::{
 };
 use nvm_journal::{
     AnyPolicy, Durability, Error, FileDisk, FullBlock, Journal, ObjectLog, On, Operation, Options,
-    Region, TwoLevel,
+    Region, Stats, TwoLevel,
 };
 use sim_disk::Mutator;
 
+use crate::claims::Dice;
 use crate::use_it::{BLOCK, CountedReads, Files, any_memory, block, memory};
 
 type AnyJournal = Journal<AnyPolicy, On<Region, FileDisk>>;
@@ -266,6 +267,27 @@ fn a_large_transaction_finds_blocks_of_the_log_for_all_it_has() {
 #[test]
 fn so_does_a_transaction_that_is_gathered_with_others() {
     overwrite_by_transactions_of(8, 3);
+}
+
+/// Small changes fill the index beside a log that is nearly empty: they are moved there, and
+/// hardly any block goes home.
+#[test]
+fn an_index_keeps_frames_for_what_is_moved() {
+    let files = Files::new("upkeep-full-index");
+    let options = any_options(TwoLevel::new(), NoHook).lanes(1).lane_bytes(1 << 20);
+    let options = options.lane_log_blocks(4096).index_frames(512);
+    let journal: DynJournal =
+        Journal::format(any_memory(4 << 20), DynDisk::new(files.disk_of(6000)), &options)
+            .expect("formats");
+    let mut dice = Dice(3);
+    for round in 0..4000_u64 {
+        let (number, at) = (dice.below(200), dice.below(100) as usize * 32);
+        let change = [round as u8; 32];
+        journal.transact(|tx| tx.write_at(block(number), at, &change)).expect("commits");
+    }
+    let Stats { moved, checkpointed, .. } = journal.stats().expect("counts");
+    let home = checkpointed.blocks;
+    assert!(moved > 1_000 && home < moved / 4, "{moved} moved, {home} home");
 }
 
 /// A journal of two levels whose commits make room at their end, in steps of this time.

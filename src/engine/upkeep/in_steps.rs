@@ -18,6 +18,10 @@
 //!      hand but its blocks then. An append in flight waits for no block, no room and no upkeep.
 //! IS8. For a transaction, steps go on until the disk-side log has a block for each of its blocks,
 //!      or as many as the upkeep keeps free. What finds none there would go whole into the ring.
+//! IS9. Where changes can be moved to the log, and that frees frames, transactions take steps ahead
+//!      of need before a share of the index is too full for the frames of a move. Otherwise changes
+//!      would go home, however much of the log is free. Where a thread or ticks make room, they do
+//!      not.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -95,18 +99,33 @@ impl Made {
 
 impl<L, M: Machine> Shared<L, M> {
     /// Whether a transaction that takes a block of this share is to take a step ahead of need. Not
-    /// where a thread does, nor where content in slots keeps its frames, or room is made by copies.
+    /// where content in slots keeps its frames.
     #[inline(always)]
     pub(crate) fn wants_step(&self, share: &Share) -> bool {
-        share.is_low() && self.may_step_ahead()
+        share.is_low() && self.wants_free_frames() && self.may_step_ahead()
+    }
+
+    /// Not where a thread does, nor where room is made by copies.
+    #[cold]
+    fn may_step_ahead(&self) -> bool {
+        !self.relogs && !self.bell.has_thread() && self.levels.may_step_at(self.readable())
+    }
+}
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Whether a transaction that takes a block of this share is to take a step ahead of need: for
+    /// frames, or so that changes can be moved to the log (IS9). A host's ticks move more at once.
+    #[inline(always)]
+    pub(crate) fn is_low(&self, share: &Share) -> bool {
+        match self.common.geometry.lane_log_blocks {
+            0 => self.wants_step(share),
+            _ => share.is_freed_by_moves() && self.may_move_ahead(),
+        }
     }
 
     #[cold]
-    fn may_step_ahead(&self) -> bool {
-        self.wants_free_frames()
-            && !self.relogs
-            && !self.bell.has_thread()
-            && self.levels.may_step_at(self.readable())
+    fn may_move_ahead(&self) -> bool {
+        self.moves_to_log() && !self.gathering.was_ticked() && self.may_step_ahead()
     }
 }
 
@@ -377,21 +396,27 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Takes one step for the share of the index that has this block, and is low on frames (IS4).
+    /// Takes one step for the share of the index that has this block, and is low on frames (IS4,
+    /// IS9).
     #[cold]
     pub(crate) fn step_ahead(&self, block: BlockNumber) -> Result<(), Error> {
         let (mut made, start) = (Made::default(), Instant::now());
         self.with_upkeep_first(|cell| {
             // Another thread may have freed some meanwhile, or have tried in vain.
-            if !self.wants_step(&*self.lock_share(block)?) {
+            if !self.is_low(&*self.lock_share(block)?) {
                 return Ok(());
             }
             let readable = self.readable();
             self.check_not_failed()?;
-            let most = self.longest_step(Stage::WriteHome);
-            let step = self.step_in(cell, most, Which::Rings, &mut made);
-            step.inspect_err(|error| self.fail_of(*error))?;
-            self.levels.note_step_at(readable, made.freed() > 0);
+            let step = if self.moves_to_log() {
+                self.step_beside_log(cell, (Stage::Reclaim, Room::default()), &mut made)
+            } else {
+                let most = self.longest_step(Stage::WriteHome);
+                self.step_in(cell, most, Which::Rings, &mut made)
+            };
+            let step = step.inspect_err(|error| self.fail_of(*error))?;
+            let has_moved = self.moves_to_log() && step == Step::Done;
+            self.levels.note_step_at(readable, has_moved || made.freed() > 0);
             if made.freed() > 0 {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();

@@ -261,7 +261,7 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     // to choose from: + 13.9 %. At the papers' size it is + 39 %, and the band is from + 30 % on.
     rows.extend(njs::random_alone(scale.min(OF_HASFS))?);
     // The shield alone takes 256 KiB of the 16 MB.
-    rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(8))?);
+    rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(4))?);
     rows.extend(small::on_sample()?);
     Ok(rows.into_iter().map(Row::widened).collect())
 }
