@@ -50,8 +50,10 @@ use crate::threads::watchers::Told;
 use crate::trace;
 use crate::transaction::Transaction;
 
-/// The number of locks that blocks share.
+/// The number of locks that blocks share. A small journal has fewer: this many for each frame of
+/// its index, since transactions have no more blocks than it has frames.
 const STRIPES: usize = if cfg!(any(loom, shuttle)) { 1 << 4 } else { 1 << 14 };
+const STRIPES_PER_FRAME: usize = 64;
 
 /// An open journal.
 ///
@@ -215,7 +217,10 @@ where
             hook: options.hook.clone(),
             lanes,
             shares: shares.0.into_iter().map(share).collect(),
-            blocks: BlockLocks::new(plan.shares, STRIPES / plan.shares),
+            blocks: BlockLocks::new(
+                plan.shares,
+                plan.share_frames.saturating_mul(STRIPES_PER_FRAME).min(STRIPES / plan.shares),
+            ),
             seats,
             upkeep: InTurn::new(upkeep, |_| Default::default()),
             home: InTurn::new(home, stored_of),

@@ -1,5 +1,5 @@
 //! Blocks that the upkeep moves into the disk-side log: a host's ticks empty the rings into it, and
-//! segments of it into each other.
+//! segments of it into each other. Without ticks, transactions do so when the index is short.
 
 use core::time::Duration;
 
@@ -18,13 +18,26 @@ const CHANGED: usize = 3;
 /// The number of transactions in lane 0 before each round's own.
 const AHEAD: usize = 5;
 
-/// Rounds of changes, with a tick behind each.
+/// What makes blocks move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// Thresholds empty the rings at each tick.
+    Thresholds,
+    /// The timer does.
+    Timer,
+    /// No one ticks. Transactions move blocks before a small index is full.
+    Frames,
+}
+
+/// Frames of that index.
+const FRAMES: usize = 40;
+
+/// Rounds of changes, with a tick behind each where there are any.
 #[derive(Clone)]
 struct Moved {
     program: Program,
     rounds: u8,
-    /// Whether the timer makes each tick empty the rings, and no threshold does.
-    by_timer: bool,
+    by: By,
 }
 
 /// What a block holds after some rounds: each leaves a byte behind in one word of its own.
@@ -56,16 +69,26 @@ impl Moved {
                 ..program
             },
             rounds,
-            by_timer: false,
+            by: By::Thresholds,
         }
     }
 
     fn by_timer(rounds: u8, mutator: Mutator) -> Self {
-        Self { by_timer: true, ..Self::new(rounds, mutator) }
+        Self { by: By::Timer, ..Self::new(rounds, mutator) }
+    }
+
+    /// Three times as many rounds: it takes some until the index is nearly full.
+    fn by_frames(rounds: u8, mutator: Mutator) -> Self {
+        let moved = Self::new(3 * rounds, mutator);
+        let program = Program { lane_bytes: 4 * moved.program.lane_bytes, ..moved.program };
+        Self { by: By::Frames, program, ..moved }
     }
 
     /// The time of a tick, each of which is one of the timer.
     fn tick(&self, journal: &Front, number: u8) -> Result<(), String> {
+        if self.by == By::Frames {
+            return Ok(());
+        }
         let now = Duration::from_secs(1 + u64::from(number));
         journal.tick(now).map_err(|error| error.to_string())
     }
@@ -74,12 +97,13 @@ impl Moved {
     fn open(&self, world: &World) -> Result<Front, String> {
         let probe = Probe::new(self.program.mutator.clone());
         let options = self.program.options(probe);
-        let options = match self.by_timer {
-            false => options.thresholds(Thresholds::new(0, 255)),
-            true => {
+        let options = match self.by {
+            By::Thresholds => options.thresholds(Thresholds::new(0, 255)),
+            By::Timer => {
                 let each_second = Pacing::new(None, None, Some(Duration::from_secs(1)));
                 options.thresholds(Thresholds::new(255, 255)).pacing(each_second)
             }
+            By::Frames => options.thresholds(Thresholds::new(255, 255)).index_frames(FRAMES),
         };
         let device = crate::probe::Device::new(world.disk(0));
         let journal = Front::open(world.pmem(), device, &options);
@@ -112,7 +136,7 @@ impl Moved {
 
 impl Scenario for Moved {
     fn name(&self) -> String {
-        format!("{} rounds are moved, by the timer: {}", self.rounds, self.by_timer)
+        format!("{} rounds are moved, by {:?}", self.rounds, self.by)
     }
 
     fn start(&self) -> Image {
@@ -127,9 +151,15 @@ impl Scenario for Moved {
             world.returned(round.into());
             self.tick(&journal, round)?;
             let stats = journal.stats().map_err(|error| error.to_string())?;
-            // What was moved is not in the rings any more.
-            let is_home = self.by_timer && stats.checkpointed.blocks > 0;
-            if stats.moved < u64::from(round) || stats.total().used_bytes > 0 || is_home {
+            let is_home = self.by == By::Timer && stats.checkpointed.blocks > 0;
+            let (moved, is_empty) = match self.by {
+                // By then the index was nearly full. So small a one has no frames left at times,
+                // and then blocks go home.
+                By::Frames => (if round >= 12 { 3 } else { 0 }, true),
+                // What was moved is not in the rings any more.
+                _ => (round.into(), stats.total().used_bytes == 0),
+            };
+            if stats.moved < moved || !is_empty || is_home {
                 return Err(format!("behind round {round}: {stats}"));
             }
         }
@@ -165,8 +195,8 @@ fn explorer() -> Explorer {
 
 #[test]
 fn blocks_that_are_moved_survive_every_crash() {
-    for moved in [Moved::new(6, Mutator::new()), Moved::by_timer(6, Mutator::new())] {
-        let report = explorer().explore(&moved);
+    for moved in [Moved::new, Moved::by_timer, Moved::by_frames] {
+        let report = explorer().explore(&moved(6, Mutator::new()));
         let report = report.unwrap_or_else(|failure| panic!("{failure}"));
         assert!(report.images > 500, "{report}");
     }
@@ -178,11 +208,12 @@ fn blocks_that_are_moved_survive_every_crash() {
 fn a_block_is_in_the_log_before_the_rings_forget_it() {
     is_noticed(Moved::new);
     is_noticed(Moved::by_timer);
+    is_noticed(Moved::by_frames);
 }
 
 fn is_noticed(moved: fn(u8, Mutator) -> Moved) {
     let counting = Mutator::new();
-    let _ = explorer().explore(&moved(3, counting.clone())).expect("holds");
+    let _ = explorer().explore(&moved(4, counting.clone())).expect("holds");
     let sites: Vec<_> = counting.reached().into_keys().collect();
     let of_move = sites.iter().filter(|site| {
         site.name.starts_with("log.") && site.kind == SiteKind::DiskSync
