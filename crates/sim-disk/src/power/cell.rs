@@ -12,6 +12,9 @@ use crate::power::weather::{Domain, Piece, Version, Weather};
 /// Options per cell beyond which a cell is sampled.
 const CELL_OPTIONS_MAX: usize = 1 << 14;
 
+/// As many options are looked through one by one, and a table finds one of more.
+const LOOKED_THROUGH: usize = 16;
+
 /// A place whose content the crash decides, independently of all other cells.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -49,12 +52,15 @@ impl Cell {
                 .fold(0, |sum, (at, part)| sum ^ fingerprint(medium, *at, part))
         };
         let newest = options.last().map_or(0, |newest| sum(newest));
-        let mut known = HashSet::with_capacity(options.len());
+        // Most cells have two.
+        let is_few = options.len() <= LOOKED_THROUGH;
+        let mut known = HashSet::new();
         let mut sums: Vec<u128> = Vec::with_capacity(options.len());
         let mut distinct: Vec<Box<[u8]>> = Vec::with_capacity(options.len());
         for option in options {
             let sum = sum(&option);
-            if known.insert(sum) {
+            let is_new = if is_few { !sums.contains(&sum) } else { known.insert(sum) };
+            if is_new {
                 sums.push(sum);
                 distinct.push(option.into_boxed_slice());
             }
@@ -221,7 +227,7 @@ fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
 /// many stores to one word are far more than their contents.
 fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Cell {
     let mut options = vec![weather.content(&places, [])];
-    let mut known: HashSet<Vec<u8>> = options.iter().cloned().collect();
+    let mut known = HashSet::new();
     let mut newest = options[0].clone();
     let mut complete = true;
     let overlay = |content: &mut [u8], bundle: &[&Piece]| {
@@ -234,12 +240,12 @@ fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Ce
         for index in 0..options.len() {
             let mut content = options[index].clone();
             overlay(&mut content, bundle);
-            if options.len() < CELL_OPTIONS_MAX {
-                if known.insert(content.clone()) {
-                    options.push(content);
-                }
-            } else {
-                complete &= known.contains(&content);
+            if !is_new(&mut known, &options, &content) {
+                continue;
+            }
+            complete &= options.len() < CELL_OPTIONS_MAX;
+            if complete {
+                options.push(content);
             }
         }
     }
@@ -250,6 +256,15 @@ fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Ce
     let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
     cell.sampled = !complete;
     cell
+}
+
+/// Whether a content is none of these options. `known` has them all where they are many.
+fn is_new(known: &mut HashSet<Vec<u8>>, options: &[Vec<u8>], content: &[u8]) -> bool {
+    if options.len() <= LOOKED_THROUGH {
+        return options.iter().all(|option| option != content);
+    }
+    known.extend(options.iter().skip(known.len()).cloned());
+    !known.contains(content)
 }
 
 /// Pieces that persist as one: of one call, in one atom.
