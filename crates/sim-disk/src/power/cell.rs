@@ -223,51 +223,75 @@ fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
     }
 }
 
-/// Words of which every subset of the stores may be there. Listed by content, since the subsets of
-/// many stores to one word are far more than their contents.
+/// Distinct contents of some words. They are listed by content, since the subsets of many stores to
+/// one word are far more than their contents.
+struct Contents {
+    options: Vec<Vec<u8>>,
+    /// The same ones, where they are many.
+    known: HashSet<Vec<u8>>,
+    /// Whether none had to be left out.
+    complete: bool,
+}
+
+impl Contents {
+    fn of(first: Vec<u8>) -> Self {
+        Self { options: vec![first], known: HashSet::new(), complete: true }
+    }
+
+    fn has(&mut self, content: &[u8]) -> bool {
+        if self.options.len() <= LOOKED_THROUGH {
+            return self.options.iter().any(|option| option == content);
+        }
+        let Self { options, known, .. } = self;
+        known.extend(options.iter().skip(known.len()).cloned());
+        known.contains(content)
+    }
+
+    fn add(&mut self, content: Vec<u8>) {
+        if self.has(&content) {
+            return;
+        }
+        self.complete &= self.options.len() < CELL_OPTIONS_MAX;
+        if self.complete {
+            self.options.push(content);
+        }
+    }
+
+    /// Adds each content with this bundle on top.
+    fn add_with(&mut self, places: &[u64], bundle: &[&Piece]) {
+        for index in 0..self.options.len() {
+            let mut content = self.options[index].clone();
+            overlay(places, &mut content, bundle);
+            self.add(content);
+        }
+    }
+
+    /// Puts this bundle on top of each content.
+    fn put(&mut self, places: &[u64], bundle: &[&Piece]) {
+        let complete = self.complete;
+        let mut options = core::mem::take(&mut self.options).into_iter().map(|mut content| {
+            overlay(places, &mut content, bundle);
+            content
+        });
+        *self = Self { complete, ..Self::of(options.next().unwrap_or_default()) };
+        options.for_each(|content| self.add(content));
+    }
+}
+
+fn overlay(places: &[u64], content: &mut [u8], bundle: &[&Piece]) {
+    for (at, word) in places.iter().zip(content.chunks_mut(WORD_BYTES)) {
+        bundle.iter().filter(|piece| piece.at == *at).for_each(|piece| piece.overlay(word));
+    }
+}
+
+/// Words of which every subset of the stores may be there.
 fn free_cell(weather: &Weather, places: Vec<u64>, bundles: &[Vec<&Piece>]) -> Cell {
-    let mut options = vec![weather.content(&places, [])];
-    let mut known = HashSet::new();
-    let mut newest = options[0].clone();
-    let mut complete = true;
-    let overlay = |content: &mut [u8], bundle: &[&Piece]| {
-        for (at, word) in places.iter().zip(content.chunks_mut(WORD_BYTES)) {
-            bundle.iter().filter(|piece| piece.at == *at).for_each(|piece| piece.overlay(word));
-        }
-    };
-    for bundle in bundles {
-        overlay(&mut newest, bundle);
-        for index in 0..options.len() {
-            let mut content = options[index].clone();
-            overlay(&mut content, bundle);
-            if !is_new(&mut known, &options, &content) {
-                continue;
-            }
-            complete &= options.len() < CELL_OPTIONS_MAX;
-            if complete {
-                options.push(content);
-            }
-        }
-    }
-    options.push(newest);
-    let last_order = bundles.iter().flatten().map(|piece| piece.order).max().unwrap_or(0);
-    let earlier = bundles.iter().flatten().copied().filter(|piece| piece.order < last_order);
-    let previous = weather.content(&places, earlier);
-    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
-    cell.sampled = !complete;
-    cell
+    let mut contents = Contents::of(weather.content(&places, []));
+    bundles.iter().for_each(|bundle| contents.add_with(&places, bundle));
+    pmem_cell(weather, places, contents, bundles.iter().flatten().copied())
 }
 
-/// Whether a content is none of these options. `known` has them all where they are many.
-fn is_new(known: &mut HashSet<Vec<u8>>, options: &[Vec<u8>], content: &[u8]) -> bool {
-    if options.len() <= LOOKED_THROUGH {
-        return options.iter().all(|option| option != content);
-    }
-    known.extend(options.iter().skip(known.len()).cloned());
-    !known.contains(content)
-}
-
-/// Pieces that persist as one: of one call, in one atom.
+/// Pieces that persist as one: of one call, in one atom. By the time of the call.
 fn bundle<'a>(pieces: &[&'a Piece], atom: u64) -> Vec<Vec<&'a Piece>> {
     let mut sorted = pieces.to_vec();
     sorted.sort_by_key(|piece| (piece.order, piece.at));
@@ -275,58 +299,50 @@ fn bundle<'a>(pieces: &[&'a Piece], atom: u64) -> Vec<Vec<&'a Piece>> {
     sorted.chunk_by(same).map(<[_]>::to_vec).collect()
 }
 
-/// `always` with every subset of `bundles`, from none to all.
-fn subsets<'a>(bundles: &[Vec<&'a Piece>], always: &[&'a Piece]) -> Vec<Vec<&'a Piece>> {
-    let bits = bundles.len().min(CELL_OPTIONS_MAX.ilog2() as usize);
-    (0..1_usize << bits)
-        .map(|subset| {
-            let chosen = (0..bundles.len()).filter(|index| {
-                // Beyond the enumerable ones, bundles follow the last bit.
-                subset & (1 << (*index).min(bits.saturating_sub(1))) != 0
-            });
-            let chosen = chosen.flat_map(|index| bundles[index].iter().copied());
-            always.iter().copied().chain(chosen).collect()
-        })
-        .collect()
-}
-
-/// The words of a line that several groups of stores order.
+/// The words of a line that several groups of stores order. All stores of the groups before one are
+/// there, and any of that group; beside them any of the streams.
 fn tied_cell(weather: &Weather, domain: &Domain, tied: &[u64]) -> Cell {
     let atom = weather.atom_bytes();
     let streams = domain.streams.iter().map(|(_, piece)| piece);
     let streams: Vec<&Piece> = streams.filter(|piece| tied.contains(&piece.at)).collect();
-    let stream_sets = subsets(&bundle(&streams, atom), &[]);
-    let mut sets: Vec<Vec<&Piece>> = Vec::new();
+    let durable = weather.content(tied, []);
+    let mut all = Contents::of(durable.clone());
     let mut before: Vec<&Piece> = Vec::new();
-    let mut complete = true;
     for group in &domain.groups {
         let pieces: Vec<&Piece> = group.pieces.iter().collect();
-        let cached_sets = subsets(&bundle(&pieces, atom), &before);
-        for cached in &cached_sets {
-            for stream in &stream_sets {
-                if sets.len() < CELL_OPTIONS_MAX {
-                    sets.push(cached.iter().chain(stream).copied().collect());
-                } else {
-                    complete = false;
-                }
+        let certain = bundle(&before, atom).into_iter().map(|bundle| (true, bundle));
+        let open = [&pieces, &streams].into_iter().flat_map(|pieces| bundle(pieces, atom));
+        let mut bundles: Vec<_> = certain.chain(open.map(|bundle| (false, bundle))).collect();
+        bundles.sort_by_key(|(_, bundle)| bundle.first().map(|piece| piece.order));
+        let mut contents = Contents::of(durable.clone());
+        for (is_certain, bundle) in &bundles {
+            match is_certain {
+                true => contents.put(tied, bundle),
+                false => contents.add_with(tied, bundle),
             }
         }
+        all.complete &= contents.complete;
+        contents.options.into_iter().for_each(|content| all.add(content));
         before.extend(pieces);
     }
-    sets.push(before.iter().chain(&streams).copied().collect());
-    let mut cell = pmem_cell(weather, tied.to_vec(), &sets);
-    cell.sampled = !complete;
-    cell
+    pmem_cell(weather, tied.to_vec(), all, before.into_iter().chain(streams))
 }
 
-fn pmem_cell(weather: &Weather, places: Vec<u64>, sets: &[Vec<&Piece>]) -> Cell {
-    let options =
-        sets.iter().map(|pieces| weather.content(&places, pieces.iter().copied())).collect();
-    let orders = sets.iter().flatten().map(|piece| piece.order);
-    let last_order = orders.max().unwrap_or(0);
-    let all = sets.last().into_iter().flatten().copied();
-    let previous = weather.content(&places, all.filter(|piece| piece.order < last_order));
-    Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order)
+/// A cell of words that may have these contents, the newest of which has all of `pieces`.
+fn pmem_cell<'a>(
+    weather: &Weather,
+    places: Vec<u64>,
+    contents: Contents,
+    pieces: impl Iterator<Item = &'a Piece> + Clone,
+) -> Cell {
+    let last_order = pieces.clone().map(|piece| piece.order).max().unwrap_or(0);
+    let earlier = pieces.clone().filter(|piece| piece.order < last_order);
+    let previous = weather.content(&places, earlier);
+    let Contents { mut options, complete, .. } = contents;
+    options.push(weather.content(&places, pieces));
+    let mut cell = Cell::new(Medium::Pmem, places, WORD_BYTES, options, &previous, last_order);
+    cell.sampled = !complete;
+    cell
 }
 
 fn unit_cell(weather: &Weather, disk: u16, at: u64, versions: &[Version]) -> Cell {
