@@ -1,6 +1,7 @@
 //! What a crash decides: a place, and the contents that it may hold.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use journal_core::units::WORD_BYTES;
 
@@ -170,27 +171,66 @@ impl Cell {
     }
 }
 
-/// What the crash decides about memory and disks.
-pub(super) fn cells(weather: &Weather) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (_, domain) in weather.domains() {
-        domain_cells(weather, domain, &mut cells);
-    }
-    if weather.rules().has(Defect::DiskKeepsOrder) {
-        cells.extend(ordered_disk_cell(weather));
-    } else {
-        for (disk, at, versions) in weather.units() {
-            cells.push(unit_cell(weather, disk, at, versions));
+/// Cells of ranges of the memory as they were at the last point. Most stay as they are from one
+/// point to the next, and some have thousands of options.
+#[derive(Debug, Default)]
+pub(super) struct KnownCells {
+    /// By the range: what its cells come of, and the cells.
+    of_domains: HashMap<u64, (Sources, Vec<Arc<Cell>>)>,
+}
+
+/// All that the cells of a range come of.
+#[derive(Debug, Default, PartialEq)]
+struct Sources {
+    /// When, where and which bytes; groups and streams are apart.
+    pieces: Vec<(u64, u64, u8)>,
+    durable: Vec<u8>,
+}
+
+impl Sources {
+    fn of(weather: &Weather, domain: &Domain) -> Self {
+        const END: (u64, u64, u8) = (u64::MAX, 0, 0);
+        let of = |piece: &Piece| (piece.order, piece.at, piece.mask);
+        let mut pieces = Vec::new();
+        for group in &domain.groups {
+            pieces.extend(group.pieces.iter().map(of));
+            pieces.push(END);
         }
+        pieces.extend(domain.streams.iter().map(|(_, piece)| of(piece)));
+        let places: Vec<u64> = pieces.iter().map(|(_, at, _)| *at).collect();
+        Self { durable: weather.content(&places, []), pieces }
     }
-    cells
+}
+
+impl KnownCells {
+    /// What the crash decides about memory and disks.
+    pub(super) fn cells(&mut self, weather: &Weather) -> Vec<Arc<Cell>> {
+        let mut cells = Vec::new();
+        for (at, domain) in weather.domains() {
+            let sources = Sources::of(weather, domain);
+            let (known, of_domain) = self.of_domains.entry(at).or_default();
+            if *known != sources {
+                *known = sources;
+                *of_domain = domain_cells(weather, domain);
+            }
+            cells.extend(of_domain.iter().cloned());
+        }
+        if weather.rules().has(Defect::DiskKeepsOrder) {
+            cells.extend(ordered_disk_cell(weather).map(Arc::new));
+        } else {
+            for (disk, at, versions) in weather.units() {
+                cells.push(Arc::new(unit_cell(weather, disk, at, versions)));
+            }
+        }
+        cells
+    }
 }
 
 /// Leaves out what is decided, and orders the rest.
-pub(super) fn finish(weather: &Weather, cells: &mut Vec<Cell>) {
+pub(super) fn finish(weather: &Weather, cells: &mut Vec<Arc<Cell>>) {
     cells.retain(|cell| cell.options.len() > 1);
     if weather.rules().has(Defect::OnlyOldestAndNewest) {
-        cells.iter_mut().for_each(forget_the_middle);
+        cells.iter_mut().for_each(|cell| forget_the_middle(Arc::make_mut(cell)));
     }
     cells.sort_by_key(|cell| cell.last_order);
 }
@@ -202,15 +242,15 @@ fn forget_the_middle(cell: &mut Cell) {
 }
 
 /// Words are tied together only where several groups order them; all others decide alone.
-fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
-    let atom = weather.atom_bytes();
+fn domain_cells(weather: &Weather, domain: &Domain) -> Vec<Arc<Cell>> {
+    let (atom, mut cells) = (weather.atom_bytes(), Vec::new());
     let mut tied: Vec<u64> = Vec::new();
     if domain.groups.len() > 1 {
         let pieces = domain.groups.iter().flat_map(|group| &group.pieces);
         tied = pieces.map(|piece| piece.at).collect();
         tied.sort_unstable();
         tied.dedup();
-        cells.push(tied_cell(weather, domain, &tied));
+        cells.push(Arc::new(tied_cell(weather, domain, &tied)));
     }
     let cached = domain.groups.iter().flat_map(|group| &group.pieces);
     let all = cached.chain(domain.streams.iter().map(|(_, piece)| piece));
@@ -219,8 +259,9 @@ fn domain_cells(weather: &Weather, domain: &Domain, cells: &mut Vec<Cell>) {
     for atom_pieces in free.chunk_by(|a, b| a.at / atom == b.at / atom) {
         let mut places: Vec<u64> = atom_pieces.iter().map(|piece| piece.at).collect();
         places.dedup();
-        cells.push(free_cell(weather, places, &bundle(atom_pieces, atom)));
+        cells.push(Arc::new(free_cell(weather, places, &bundle(atom_pieces, atom))));
     }
+    cells
 }
 
 /// Distinct contents of some words. They are listed by content, since the subsets of many stores to

@@ -7,6 +7,7 @@
 //! Where a file was cut and not synced, an instant is one crash point for each number of cuts that
 //! may be durable, since they decide what else can be there.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::media::image::{Image, Medium, fingerprint, fingerprint_of_file};
 use crate::media::model::{Defect, Rules};
 use crate::media::rng::Rng;
 use crate::media::tape::{Event, FlushKind, Mark, Tape};
-use crate::power::cell::{cells, file_cell, finish};
+use crate::power::cell::{KnownCells, file_cell, finish};
 use crate::power::weather::Weather;
 
 pub use crate::power::cell::Cell;
@@ -35,7 +36,7 @@ pub struct CrashPoint {
     marks: Vec<Mark>,
     durable: Arc<Image>,
     fingerprint: u128,
-    cells: Vec<Cell>,
+    cells: Vec<Arc<Cell>>,
     /// Which of the cells decide a file's length.
     lengths: Vec<usize>,
 }
@@ -55,7 +56,7 @@ impl CrashPoint {
 
     /// What the crash decides about, in the order in which it was last written.
     #[must_use]
-    pub fn cells(&self) -> &[Cell] {
+    pub fn cells(&self) -> &[Arc<Cell>] {
         &self.cells
     }
 
@@ -163,7 +164,7 @@ impl CrashPoint {
     #[must_use]
     pub fn choices(&self, images_max: u64, random: u32, rng: &mut Rng) -> Choices {
         if self.image_count() <= u128::from(images_max) && !self.has_sampled_cells() {
-            let limits = self.cells.iter().map(Cell::options).collect();
+            let limits = self.cells.iter().map(|cell| cell.options()).collect();
             return Choices::All { limits, next: Some(vec![0; self.cells.len()]) };
         }
         Choices::Sample(self.sample(images_max, random, rng).into_iter())
@@ -221,7 +222,7 @@ impl CrashPoint {
 
     /// The files that something is decided about, if they are several.
     fn files_under_way(&self) -> Vec<u16> {
-        let mut files: Vec<u16> = self.cells.iter().filter_map(Cell::file).collect();
+        let mut files: Vec<u16> = self.cells.iter().filter_map(|cell| cell.file()).collect();
         files.sort_unstable();
         files.dedup();
         if files.len() > 1 { files } else { Vec::new() }
@@ -302,6 +303,7 @@ pub struct CrashPoints<'a> {
     /// Whether the next point is in the middle of the event at `position`.
     middle_next: bool,
     done: bool,
+    known: RefCell<KnownCells>,
 }
 
 impl<'a> CrashPoints<'a> {
@@ -317,6 +319,7 @@ impl<'a> CrashPoints<'a> {
             changed: true,
             middle_next: false,
             done: false,
+            known: RefCell::default(),
         };
         while points.position < first.min(tape.len()) {
             points.advance();
@@ -371,7 +374,7 @@ impl<'a> CrashPoints<'a> {
     fn point(&self, weather: &Weather, past: &[(u16, usize)]) -> CrashPoint {
         let mut durable = Arc::clone(weather.durable());
         let mut sum = weather.fingerprint();
-        let mut cells = cells(weather);
+        let mut cells = self.known.borrow_mut().cells(weather);
         let kept = |number| past.iter().find(|(file, _)| *file == number).map_or(0, |(_, n)| *n);
         for (number, pending) in weather.files() {
             let Some(file) = weather.durable().file(number) else { continue };
@@ -382,7 +385,7 @@ impl<'a> CrashPoints<'a> {
                     *file = cut;
                 }
             }
-            cells.extend(past.cells.into_iter().map(file_cell));
+            cells.extend(past.cells.into_iter().map(file_cell).map(Arc::new));
         }
         finish(weather, &mut cells);
         let lengths = (0..cells.len()).filter(|index| cells[*index].is_length()).collect();

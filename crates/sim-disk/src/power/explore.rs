@@ -16,7 +16,6 @@ use crate::media::model::Rules;
 use crate::media::rng::{Rng, mix};
 use crate::media::tape::{Mark, Tape};
 use crate::media::world::World;
-use crate::power::cell::Cell;
 use crate::power::crash::{CrashPoint, CrashPoints};
 use crate::power::memo::Memo;
 use crate::power::report::{CrashStep, Failure, Report};
@@ -328,7 +327,7 @@ impl<S: Scenario + ?Sized> Exploration<'_, S> {
         history: &[Mark],
         look: Look,
     ) -> (Vec<usize>, Box<Failure>) {
-        let newest: Vec<usize> = point.cells().iter().map(Cell::newest).collect();
+        let newest: Vec<usize> = point.cells().iter().map(|cell| cell.newest()).collect();
         let mut left = if self.explorer.shrinks { SHRINKS_MAX } else { 0 };
         let mut together = newest.len();
         while together > 0 && left > 0 {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use journal_core::Pmem as _;
 use journal_core::units::Offset;
 use sim_disk::{
-    Cell, CrashPoint, CrashPoints, Explorer, FileFacts, FileImage, Image, Mark, Model, Rng,
-    Scenario, TornBy, Unwritten, World, generate,
+    CrashPoint, CrashPoints, Explorer, FileFacts, FileImage, Image, Mark, Model, Rng, Scenario,
+    TornBy, Unwritten, World, generate,
 };
 
 use crate::states::{RIGHT, world_of};
@@ -59,7 +59,7 @@ fn points_passed_over_are_those_that_would_have_come() {
 }
 
 fn newest(point: &CrashPoint) -> Vec<usize> {
-    point.cells().iter().map(Cell::newest).collect()
+    point.cells().iter().map(|cell| cell.newest()).collect()
 }
 
 /// A store of two files: values of a page each in one, and how many there are, in a log.

@@ -9,7 +9,8 @@ pub(crate) fn add_states(tape: &Tape, rules: Rules, first: usize, states: &mut S
     for point in CrashPoints::new(&blank(), tape, rules, first) {
         let marks = marks(&point);
         let durable = pack(&point.image(&vec![0; point.cells().len()]));
-        let cells: Vec<Vec<(Packed, Packed)>> = point.cells().iter().map(options).collect();
+        let cells: Vec<Vec<(Packed, Packed)>> =
+            point.cells().iter().map(|cell| options(cell)).collect();
         product(durable, &cells, &mut |state| {
             states.insert(state | marks);
         });
