@@ -430,3 +430,31 @@ pub(super) fn file_cell(cell: FileCell) -> Cell {
     cell.sampled = is_sample;
     cell
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::image::Image;
+    use crate::media::model::{Model, Rules};
+    use crate::media::tape::{Event, Thread};
+
+    fn options_of(cells: &[Arc<Cell>]) -> Vec<Vec<Box<[u8]>>> {
+        cells.iter().map(|cell| cell.options.clone()).collect()
+    }
+
+    /// Between two points half a word may become durable, while the other half is as undecided as
+    /// it was.
+    #[test]
+    fn known_cells_are_of_what_is_durable_now() {
+        let mut weather = Weather::new(&Image::blank(64), Rules::from(Model::X86Line));
+        let mut known = KnownCells::default();
+        let half = |byte| [byte; WORD_BYTES / 2].into();
+        weather.apply(Thread(0), &Event::Store { at: 0, bytes: half(1) });
+        let before = options_of(&known.cells(&weather));
+        weather.apply(Thread(1), &Event::Stream { at: 4, bytes: half(2) });
+        weather.apply(Thread(1), &Event::Fence);
+        let now = options_of(&known.cells(&weather));
+        assert_eq!(now, options_of(&KnownCells::default().cells(&weather)));
+        assert_ne!(now, before);
+    }
+}
