@@ -24,6 +24,7 @@ use crate::engine::upkeep::checkpoint::Checkpointer;
 use crate::error::Error;
 use crate::machine::{Machine, Native, On};
 use crate::options::{Options, Plan};
+use crate::shared::cache::Pins;
 use crate::shared::cache::clean::CleanSlots;
 use crate::shared::cache::last_use::LastUse;
 use crate::shared::failure::Failure;
@@ -164,7 +165,12 @@ where
         let cached = plan.cached_bytes.div_ceil(geometry.block_size.bytes()).div_ceil(plan.shares);
         let (at_once, pins) = (options.settings.index_at_once, options.settings.pins_logged);
         let indexes = IndexParts::indexes(plan.shares, plan.share_frames, at_once);
-        let stay = pins && options.hook.keeps(Rule::PinsStay);
+        let evicts_to_log = options.evicts_to_log(&geometry);
+        let stay = match pins && options.hook.keeps(Rule::PinsStay) {
+            true if evicts_to_log => Pins::InMemory,
+            true => Pins::Framed,
+            false => Pins::None,
+        };
         let mut shares = Unshared(indexes.map(|index| Share::new(index, cached, stay)).collect());
         let mut states = vec![SlotState::EMPTY; needs.slots];
         let memory = OpenMemory {
@@ -235,6 +241,7 @@ where
             caches: cached > 0,
             keeps_checks: cached > 0 && options.policy.wants_old_check(),
             pins,
+            evicts_to_log,
             writes_home: UnderWay::new(),
             snapshots: Snapshots::none(),
             notes,
@@ -250,8 +257,10 @@ where
         let keep_on_close = options.settings.keep_on_close;
         trace::opened(shared.common.policy.id(), &plan, &shared.recovery);
         let journal = Self { shared: Some(shared), checkpointer, plan, keep_on_close };
-        if options.settings.drain_on_open || pins {
+        if options.settings.drain_on_open || (pins && !evicts_to_log) {
             journal.checkpoint()?;
+        } else if pins {
+            journal.shared().move_what_was_found()?;
         }
         Ok(journal)
     }
@@ -668,6 +677,11 @@ impl<L: Policy, M: Machine> Journal<L, M> {
             stats.blocks += share.index.blocks();
             if let Some(cache) = &share.cache {
                 stats.cached.blocks += cache.blocks();
+                stats.cached.pinned += match shared.evicts_to_log {
+                    true => share.in_memory(),
+                    false if shared.pins => share.index.blocks(),
+                    false => 0,
+                };
                 stats.cached.hits += cache.asked.hits;
                 stats.cached.misses += cache.asked.misses;
             }

@@ -88,6 +88,9 @@ pub struct CacheStats {
     pub misses: u64,
     /// Blocks in it now.
     pub blocks: usize,
+    /// Blocks that have to stay there now, where logged blocks are
+    /// [pinned](crate::Options::pins_logged).
+    pub pinned: usize,
     /// Slots that hold what was read from the disk now.
     pub in_slots: u64,
     /// Reads that found their block there.

@@ -748,12 +748,14 @@ impl<L, M: Machine> Shared<L, M> {
     /// Takes a frame into its share of the index, and drops from it what nothing needs any more.
     #[inline(always)]
     pub(crate) fn insert_frame(&self, share: &mut Share, frame: FrameAt) -> Result<(), Full> {
+        share.note_pin(self.evicts_to_log, &frame);
         let Share { index, cache, .. } = share;
         if let Some(cache) = cache {
             cache.forget(frame.block, frame.stamp);
         }
         // A lane's stamps ascend, and the stamps of what was overwritten in another lane are below.
-        let ascend = self.keeps(Rule::StampAbove) && self.keeps(Rule::StampFloor);
+        let rules = [Rule::StampAbove, Rule::StampFloor, Rule::MovedAbove];
+        let ascend = rules.into_iter().all(|rule| self.keeps(rule));
         let newest = |index: &Index<_>| index.newest(frame.block).map(|id| index.frame(id).stamp);
         debug_assert!(!ascend || newest(index) <= Some(frame.stamp), "it becomes the newest");
         if self.common.geometry.lane_slots_and_log() > 0 {

@@ -241,12 +241,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         age: Age,
         block: BlockNumber,
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
-        let share = self.lock_share(block)?;
+        let mut share = self.lock_share(block)?;
         self.prefetch_entry(&share, block);
         let stripe = self.blocks.stripe(block);
         let locks = self.blocks.of_run(block);
         // The usual way takes a step where the share is low on frames.
-        let has_room = share.has_room() && !self.wants_step(&share);
+        let has_room =
+            share.has_room() && !self.wants_step(&share) && !self.lacks_pin(&mut share, block);
         if !has_room || locks.try_lock(&share.claims, block, age) != Some(true) {
             return Ok(None);
         }

@@ -8,7 +8,9 @@
 
 mod clean;
 
-use journal_core::parts::{FrameAt, NodeId, Operations, apply_frames, build_from_lanes};
+use journal_core::parts::{
+    FrameAt, NodeId, Operations, apply_frames, build_from_lanes, is_read_from_memory,
+};
 use journal_core::policy::{Change, Kind, Policy};
 use journal_core::record::Form;
 use journal_core::{
@@ -147,7 +149,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// pinned, and another thread is committing it. That is not long, and the reader does not rely
     /// on it.
     fn is_about_to_be_kept(&self, share: &Share, block: BlockNumber, waited: &Patience) -> bool {
-        if !self.pins || share.index.newest(block).is_none() {
+        let Some(newest) = share.index.newest(block).filter(|_| self.pins) else { return false };
+        let newest = share.index.frame(newest);
+        // What lies in the disk-side log is read there.
+        if self.is_readable(&newest) && !is_read_from_memory(newest.form) {
             return false;
         }
         let holder = self.blocks.holder_of(block);

@@ -580,9 +580,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Error::OutOfTime);
         }
         self.commit_batch()?;
-        let could_be = |share: &Share| share.index.capacity() > share.reserved;
+        let could_be = |share: &Share| share.reserved_max() > share.reserved;
         if could_be(&*self.lock_share(block)?) {
-            let has_room = |_| self.lock_share(block).is_ok_and(|share| share.has_room());
+            let stays = self.evict(&[(block, 1)])?;
+            let has_room = |_| {
+                self.lock_share(block)
+                    .is_ok_and(|mut share| share.has_room() && !(stays && share.lacks_pins(1)))
+            };
             self.make_room(work.until, has_room)?;
         }
         if reserve(work)? {
@@ -591,7 +595,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let all = others;
         let others = (0..others.count()).map(|at| others.block(at));
         let beside = others.filter(|other| self.share_together(*other, block)).count();
-        if beside >= self.lock_share(block)?.index.capacity() {
+        if beside >= self.lock_share(block)?.reserved_max() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
@@ -620,7 +624,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
         lead: Option<Lead>,
     ) -> bool {
-        if share.has_room() {
+        if share.has_room() && !self.lacks_pin(share, block) {
             share.reserved += 1;
             if share.is_nearly_full() && self.wants_free_frames() {
                 self.ask_for_checkpoint();

@@ -274,7 +274,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let Some(wants) = work.wants.clone() else { return Ok(true) };
         if self.could_fit(&wants)? {
-            self.make_room(work.until, |_| self.fits(&wants))?;
+            let stays = self.evict(&wants.frames)?;
+            self.make_room(work.until, |_| self.fits(&wants, stays))?;
             self.give_from_hands()?;
             if self.grant(work)? {
                 return Ok(true);
@@ -302,7 +303,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn grant_all(&self, work: &mut Work, wants: &Wants) -> Result<bool, Error> {
         for (block, count) in &wants.frames {
             let mut share = self.lock_share(*block)?;
-            if share.index.free_frames() < share.reserved + count {
+            if share.index.free_frames() < share.reserved + count || share.lacks_pins(*count) {
                 drop(share);
                 self.give_frames_back(work);
                 return Ok(false);
@@ -323,13 +324,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(true)
     }
 
-    /// Whether all that is wanted is there.
-    fn fits(&self, wants: &Wants) -> bool {
+    /// Whether all that is wanted is there. `pins` says whether room to pin blocks is.
+    fn fits(&self, wants: &Wants, pins: bool) -> bool {
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         let has_bytes = self.each_lane().any(|lane| self.lane(lane).unreserved.left() >= needed);
         let has_frames = |(block, count): &(BlockNumber, usize)| {
-            self.lock_share(*block)
-                .is_ok_and(|share| share.index.free_frames() >= share.reserved + count)
+            self.lock_share(*block).is_ok_and(|mut share| {
+                let has_frames = share.index.free_frames() >= share.reserved + count;
+                has_frames && !(pins && share.lacks_pins(*count))
+            })
         };
         has_bytes && wants.frames.iter().all(has_frames)
     }
@@ -338,7 +341,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn could_fit(&self, wants: &Wants) -> Result<bool, Error> {
         for (block, count) in &wants.frames {
             let share = self.lock_share(*block)?;
-            if share.index.capacity() < share.reserved + count {
+            if share.reserved_max() < share.reserved + count {
                 return Ok(false);
             }
         }

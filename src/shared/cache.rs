@@ -14,6 +14,9 @@
 //!     share of the index has no room for more frames than its cache has for blocks.
 //! CA4. The check of an image is kept from when a policy has asked for it. A patch moves it on by
 //!     what the patch changes. Any other content comes without a check.
+//! CA5. Where evicted blocks go to the disk-side log, only those are pinned whose newest content
+//!     lies in persistent memory. They are counted, and are never more than the cache has room for.
+//!     A pinned block that a transaction changes counts twice until that ends.
 
 pub(crate) mod clean;
 pub(crate) mod kept;
@@ -43,12 +46,27 @@ pub(crate) struct Asked {
     pub(crate) misses: u64,
 }
 
+/// Which blocks always stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pins {
+    /// None.
+    #[default]
+    None,
+    /// Those that have frames.
+    Framed,
+    /// Those whose newest content lies in persistent memory (CA5).
+    InMemory,
+}
+
 /// The part of one share.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     blocks_max: usize,
-    /// Whether blocks that have frames always stay.
-    pins: bool,
+    /// Which blocks always stay.
+    pub(crate) pins: Pins,
+    /// How many blocks are pinned, where that is counted, or some more: it is not seen when frames
+    /// leave the index.
+    pinned: usize,
     kept: KeptTable,
     /// How many of the kept entries are stale.
     stale: usize,
@@ -59,15 +77,49 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Makes a cache for `blocks_max` blocks at most; none if that is zero.
-    pub(crate) fn new(blocks_max: usize, pins: bool) -> Option<Box<Self>> {
+    pub(crate) fn new(blocks_max: usize, pins: Pins) -> Option<Box<Self>> {
         (blocks_max > 0).then(|| Box::new(Self { blocks_max, pins, ..Self::default() }))
     }
 
     /// Makes room for as many blocks as there may be frames, if these are pinned.
     pub(crate) fn make_room_for(&mut self, frames: usize) {
-        if self.pins {
+        if self.pins == Pins::Framed {
             self.blocks_max = self.blocks_max.max(frames);
         }
+    }
+
+    /// The most blocks that can be pinned.
+    pub(crate) const fn pinned_max(&self) -> usize {
+        match self.pins {
+            Pins::InMemory => self.blocks_max,
+            Pins::None | Pins::Framed => usize::MAX,
+        }
+    }
+
+    /// Whether there is no room for `count` more pinned blocks, as far as is known. `counted` says
+    /// how many there are, if it is asked.
+    pub(crate) fn lacks_pins(&mut self, count: usize, counted: impl FnOnce() -> usize) -> bool {
+        let most = self.pinned_max();
+        if self.pinned.saturating_add(count) <= most {
+            return false;
+        }
+        self.pinned = counted();
+        self.pinned.saturating_add(count) > most
+    }
+
+    /// Notes that the newest frame of a block is another one: whether it pinned the block, and
+    /// whether it does.
+    pub(crate) const fn note_pin(&mut self, was: bool, is: bool) {
+        match (was, is) {
+            (false, true) => self.pinned = self.pinned.saturating_add(1),
+            (true, false) => self.pinned = self.pinned.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Whether a block was used since this was asked last.
+    pub(crate) fn was_used(&mut self, block: BlockNumber) -> bool {
+        self.kept.find_mut(block).is_some_and(|kept| core::mem::take(&mut kept.is_used))
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -242,12 +294,18 @@ impl Cache {
     /// 2. It looks for any block that has no frames.
     /// 3. It takes the first that comes, unless blocks are pinned.
     fn evict(&mut self, has_frames: impl Fn(BlockNumber) -> bool) -> Option<Page> {
-        let looked_at = if self.pins { usize::MAX } else { LOOKED_AT_MAX };
-        for round in 0..if self.pins { 2 } else { 3 } {
+        let pins = self.pins != Pins::None;
+        // What says when a counted block was used last is for those that evict it (CA5).
+        let skips = self.pins == Pins::InMemory;
+        let looked_at = if pins { usize::MAX } else { LOOKED_AT_MAX };
+        for round in 0..if pins { 2 } else { 3 } {
             let mut looks = looked_at;
             for _ in 0..self.kept.count() {
                 self.hand = if self.hand + 1 < self.kept.count() { self.hand + 1 } else { 0 };
                 let Some(kept) = self.kept.entry_at(self.hand) else { continue };
+                if skips && has_frames(kept.block) && !kept.is_stale {
+                    continue;
+                }
                 let was_used = core::mem::take(&mut kept.is_used);
                 let (block, is_stale) = (kept.block, kept.is_stale);
                 let goes = match round {
@@ -303,7 +361,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_counts_up_to_its_frame_and_when_that_has_gone() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         keep(&mut cache, 1, 7, &[]);
         assert!(has(&mut cache, 1, Some(7)) && has(&mut cache, 1, None));
         assert!(!has(&mut cache, 1, Some(6)) && !has(&mut cache, 1, Some(8)));
@@ -313,12 +371,12 @@ mod tests {
         cache.forget(BlockNumber(1), Stamp(8));
         assert!(!has(&mut cache, 1, None));
         assert_eq!(cache.asked, Asked { hits: 3, misses: 0 });
-        assert!(Cache::new(0, false).is_none());
+        assert!(Cache::new(0, Pins::None).is_none());
     }
 
     #[test]
     fn what_is_kept_follows_patches_of_the_next_frame_and_of_no_other() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         let patch = |cache: &mut Cache, stamp, bytes| {
             cache.patch(BlockNumber(1), Stamp(stamp), [Patch { at: 1, bytes }].into_iter(), moved);
         };
@@ -338,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_is_not_there_until_new_content_comes() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         keep(&mut cache, 1, 7, &[]);
         let mut page = page_with(9);
         assert!(!cache.take(BlockNumber(1), Some(Stamp(8)), &mut page) && *page == [9; 4]);
@@ -364,7 +422,7 @@ mod tests {
             computed.set(computed.get() + 1);
             PortableKernels.crc64(0, image)
         };
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         let mut content = vec![1; 4];
         // A look-up computes it once more in a build that checks itself.
         let looks = 1 + u32::from(cfg!(debug_assertions));
@@ -402,7 +460,7 @@ mod tests {
 
     #[test]
     fn blocks_with_frames_stay_as_long_as_there_are_others() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         let logged = [1, 3];
         for block in 0..4 {
             keep(&mut cache, block, 0, &logged);
@@ -423,7 +481,7 @@ mod tests {
 
     #[test]
     fn pinned_blocks_stay_and_what_finds_no_room_beside_them_is_not_kept() {
-        let mut cache = Cache::new(4, true).expect("of some");
+        let mut cache = Cache::new(4, Pins::Framed).expect("of some");
         let logged = [1, 2, 3, 4];
         for block in [9, 1, 2, 3] {
             keep(&mut cache, block, 0, &logged);
@@ -440,9 +498,27 @@ mod tests {
         assert!(has(&mut cache, 9, None));
     }
 
+    /// CA5: what is counted is looked at again where it says that there is no room.
+    #[test]
+    fn pinned_blocks_are_counted_and_counted_anew_before_room_is_short() {
+        let mut cache = Cache::new(4, Pins::InMemory).expect("of some");
+        (0..4).for_each(|_| cache.note_pin(false, true));
+        cache.note_pin(true, true);
+        assert!(cache.lacks_pins(1, || 4), "there are as many");
+        assert!(!cache.lacks_pins(2, || 2), "two have left the index");
+        cache.note_pin(true, false);
+        assert!(!cache.lacks_pins(3, || unreachable!("is known")));
+        assert!(cache.lacks_pins(4, || 1));
+        cache.make_room_for(100);
+        assert_eq!(cache.pinned_max(), 4, "frames are no measure");
+        let mut cache = Cache::new(4, Pins::Framed).expect("of some");
+        (0..9).for_each(|_| cache.note_pin(false, true));
+        assert!(!cache.lacks_pins(9, || 9), "frames are the measure");
+    }
+
     #[test]
     fn what_is_read_again_and_again_stays() {
-        let mut cache = Cache::new(8, false).expect("of some");
+        let mut cache = Cache::new(8, Pins::None).expect("of some");
         for block in 0..200 {
             keep(&mut cache, block, 0, &[]);
             keep(&mut cache, 1000, 0, &[]);
@@ -454,7 +530,7 @@ mod tests {
     /// Forgets and keeps a block like each commit of it does.
     #[test]
     fn a_block_that_is_forgotten_and_kept_again_takes_no_more_memory() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         for turn in 1..1000 {
             keep(&mut cache, turn % 3, turn, &[0, 1, 2]);
             cache.forget(BlockNumber(turn % 3), Stamp(turn + 1));
@@ -468,7 +544,7 @@ mod tests {
     /// A block that is forgotten and not kept again has its entry until another block needs it.
     #[test]
     fn what_is_stale_goes_first() {
-        let mut cache = Cache::new(4, false).expect("of some");
+        let mut cache = Cache::new(4, Pins::None).expect("of some");
         for block in 0..4 {
             keep(&mut cache, block, 7, &[]);
         }

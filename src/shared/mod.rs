@@ -123,6 +123,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) keeps_checks: bool,
     /// Whether the contents of all blocks that have frames are kept there.
     pub(crate) pins: bool,
+    /// Whether those that the cache has no room for are moved to the disk-side log.
+    pub(crate) evicts_to_log: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
     /// Threads that wait long, for blocks or for room.

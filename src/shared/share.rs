@@ -1,10 +1,11 @@
 //! A share of the index.
 
-use journal_core::parts::Index;
+use journal_core::parts::{FrameAt, Index, each_in_memory, is_read_from_memory, stamp_in_memory};
+use journal_core::units::Stamp;
 use journal_core::{BlockNumber, Committed, LINE_BYTES};
 use pmem_sys::StoreLock;
 
-use crate::shared::cache::Cache;
+use crate::shared::cache::{Cache, Pins};
 use crate::shared::index_memory::IndexParts;
 use crate::staging::pages::Page;
 use crate::threads::block_locks::Claims;
@@ -28,11 +29,19 @@ pub(crate) struct Share {
     pub(crate) claims: Claims,
 }
 
+/// Whether a cache keeps a block as long as it has others.
+fn stays(index: &Index<IndexParts>, block: BlockNumber, pins: Pins) -> bool {
+    match pins {
+        Pins::InMemory => stamp_in_memory(index, block).is_some(),
+        Pins::None | Pins::Framed => index.newest(block).is_some(),
+    }
+}
+
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<StoreLock<Share>>() <= 2 * LINE_BYTES || cfg!(any(loom, shuttle)));
 
 impl Share {
-    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize, pins: bool) -> Self {
+    pub(crate) fn new(index: Index<IndexParts>, cached_blocks: usize, pins: Pins) -> Self {
         let cache = Cache::new(cached_blocks, pins);
         Self { index, reserved: 0, cache, claims: Claims::default() }
     }
@@ -47,14 +56,64 @@ impl Share {
     pub(crate) fn keep(&mut self, block: BlockNumber, image: &[u8]) {
         let Self { index, cache: Some(cache), .. } = self else { return };
         let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
-        cache.keep(block, newest, image, |block| index.newest(block).is_some());
+        let pins = cache.pins;
+        cache.keep(block, newest, image, |block| stays(index, block, pins));
     }
 
     /// Keeps content like [`keep`](Self::keep), and takes its page for another one.
     pub(crate) fn keep_page(&mut self, block: BlockNumber, page: &mut Page) {
         let Self { index, cache: Some(cache), .. } = self else { return };
         let newest = index.newest(block).map(|newest| index.frame(newest).stamp);
-        cache.keep_page(block, newest, page, |block| index.newest(block).is_some());
+        let pins = cache.pins;
+        cache.keep_page(block, newest, page, |block| stays(index, block, pins));
+    }
+
+    /// Whether the newest content of a block lies in persistent memory.
+    pub(crate) fn is_in_memory(&self, block: BlockNumber) -> bool {
+        stamp_in_memory(&self.index, block).is_some()
+    }
+
+    /// How many blocks have their newest content in persistent memory.
+    pub(crate) fn in_memory(&self) -> usize {
+        each_in_memory(&self.index).count()
+    }
+
+    /// Whether there is no room to pin `count` blocks more, beside those that may be pinned by what
+    /// is reserved (CA5).
+    pub(crate) fn lacks_pins(&mut self, count: usize) -> bool {
+        let Self { index, reserved, cache: Some(cache), .. } = self else { return false };
+        cache.lacks_pins(reserved.saturating_add(count), || each_in_memory(index).count())
+    }
+
+    /// The most frames of blocks that transactions can have reserved at a time.
+    pub(crate) fn reserved_max(&self) -> usize {
+        let pinned = self.cache.as_ref().map_or(usize::MAX, |cache| cache.pinned_max());
+        self.index.capacity().min(pinned)
+    }
+
+    /// Notes that a frame is to become the newest of its block, if pinned blocks are counted.
+    #[inline(always)]
+    pub(crate) fn note_pin(&mut self, counts: bool, newest: &FrameAt) {
+        if counts {
+            self.count_pin(newest);
+        }
+    }
+
+    #[cold]
+    fn count_pin(&mut self, newest: &FrameAt) {
+        let was = self.is_in_memory(newest.block);
+        if let Some(cache) = &mut self.cache {
+            cache.note_pin(was, is_read_from_memory(newest.form));
+        }
+    }
+
+    /// Appends the pinned blocks, each with when its content was written. Those that were used
+    /// since this was asked last come behind the others.
+    pub(crate) fn list_pinned(&mut self, listed: &mut Vec<(bool, Stamp, BlockNumber)>) {
+        let Self { index, cache: Some(cache), .. } = self else { return };
+        listed.extend(
+            each_in_memory(index).map(|(stamp, block)| (cache.was_used(block), stamp, block)),
+        );
     }
 
     /// Whether a block's newest frame is of this transaction. An update that changes nothing has no

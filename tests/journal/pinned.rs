@@ -1,6 +1,7 @@
 //! Logged blocks that stay in ordinary memory: reads never touch persistent memory, and the size of
 //! the cache bounds what is logged.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -14,15 +15,30 @@ use nvm_journal::{
 
 use crate::use_it::{BLOCK, Files, block, memory};
 
+thread_local! {
+    /// How often this thread has read persistent memory.
+    static OWN_READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has read persistent memory.
+pub(crate) fn own_reads() -> u64 {
+    OWN_READS.with(Cell::get)
+}
+
+fn count(reads: &AtomicU64) {
+    reads.fetch_add(1, Ordering::Relaxed);
+    OWN_READS.with(|own| own.set(own.get() + 1));
+}
+
 /// Memory whose readers are counted.
-struct Watched {
-    region: Region,
-    reads: Arc<AtomicU64>,
+pub(crate) struct Watched {
+    pub(crate) region: Region,
+    pub(crate) reads: Arc<AtomicU64>,
 }
 
 /// A reader that counts.
 #[derive(Clone, Debug)]
-struct Reader {
+pub(crate) struct Reader {
     reader: <Region as PmemShare>::Reader,
     reads: Arc<AtomicU64>,
 }
@@ -33,7 +49,7 @@ impl PmemRead for Reader {
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+        count(&self.reads);
         self.reader.read_into(at, into)
     }
 }
@@ -44,7 +60,7 @@ impl PmemRead for Watched {
     }
 
     fn read_into(&self, at: Offset, into: &mut [u8]) -> Result<(), MediumError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+        count(&self.reads);
         self.region.read_into(at, into)
     }
 }
@@ -55,7 +71,7 @@ impl Pmem for Watched {
     }
 
     fn bytes(&self, at: Offset, len: usize) -> Result<&[u8], MediumError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+        count(&self.reads);
         self.region.bytes(at, len)
     }
 

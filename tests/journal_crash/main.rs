@@ -7,6 +7,7 @@ mod appends;
 mod bypassing;
 mod capacity;
 mod compared;
+mod evicted;
 mod guards;
 mod in_steps;
 mod log;

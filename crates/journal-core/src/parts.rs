@@ -43,7 +43,9 @@ pub use crate::index::{
 };
 pub use crate::open::found::{Found, OpenMemory, Opened};
 pub use crate::order::ordered::{OrderedDevice, Pace};
-pub use crate::reclaim::movable::{Movable, pick_listed, pick_to_move};
+pub use crate::reclaim::movable::{
+    Movable, each_in_memory, is_read_from_memory, pick_listed, pick_to_move, stamp_in_memory,
+};
 pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
 pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};

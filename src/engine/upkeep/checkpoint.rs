@@ -130,7 +130,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.whole(|cell| {
             // No home is overwritten as long as there is a new place for its block.
             if self.moves_to_log() {
-                self.move_all(cell)?;
+                self.move_all(cell, self.moved_from_rings())?;
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
@@ -139,7 +139,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Makes a checkpoint, and notes what stays for want of a shield.
-    fn checkpoint_but(
+    pub(super) fn checkpoint_but(
         &self,
         cell: &mut HeldUpkeep<'_>,
         scope: Scope,
@@ -383,6 +383,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.checkpoint_but(cell, rings, stays)?;
         }
         if keeps && self.slots_are_short(Stage::WriteHome) {
+            self.move_from_slots(cell)?;
             self.evict_in_steps(cell)?;
         }
         // A version that finds no free slot would go into the rings, and home from there. Other
@@ -424,8 +425,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 self.is_short_of_bytes(Stage::Reclaim, None) || self.is_nearly_full();
             !is_there() && is_short_of_some
         };
-        while left > 0 && is_short() && !self.log_is_short(Stage::WriteHome) {
-            let moved = self.move_to_log(cell, Movable::Changes)?;
+        while left > 0 && is_short() && self.has_log_to_move_to(cell)? {
+            let moved = self.move_to_log(cell, self.moved_from_rings())?;
             if moved == 0 {
                 return Ok(());
             }
@@ -437,20 +438,40 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Moves all changes that are in the rings now into the disk-side log, as long as there is room
-    /// in that.
-    fn move_all(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
+    /// Moves what is in slots into the disk-side log, as long as slots are short, where what is
+    /// evicted goes there.
+    fn move_from_slots(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        let moves = self.evicts_to_log && self.moves_to_log();
+        while moves && left > 0 && self.slots_are_short(Stage::WriteHome) {
+            if !self.has_log_to_move_to(cell)? {
+                return Ok(());
+            }
+            let moved = self.move_to_log(cell, Movable::InMemory)?;
+            if moved == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(moved);
+            self.free_in_memory(cell, Frees::Rings)?;
+            self.free_in_memory(cell, Frees::Slots)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all that is there now of some kind into the disk-side log, as long as there is room in
+    /// that.
+    pub(super) fn move_all(&self, cell: &mut HeldUpkeep<'_>, what: Movable) -> Result<(), Error> {
         let mut left = self.frames() as u64;
         while left > 0 {
             if self.log_is_short(Stage::WriteHome) {
                 // Where blocks were before they were moved.
                 self.free_in_memory(cell, Frees::Rings)?;
                 self.free_in_memory(cell, Frees::Slots)?;
-                if self.log_is_short(Stage::WriteHome) {
-                    return Ok(());
-                }
             }
-            let moved = self.move_to_log(cell, Movable::Changes)?;
+            if !self.has_log_to_move_to(cell)? {
+                return Ok(());
+            }
+            let moved = self.move_to_log(cell, what)?;
             if moved == 0 {
                 return Ok(());
             }

@@ -286,7 +286,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if self.step_in(cell, reclaims, Which::Rings, made)? == Step::Done {
             return Ok(Step::Done);
         }
-        let has_room = !self.log_is_short(Stage::WriteHome);
+        // What is evicted goes to the log as long as that has more than the transaction needs.
+        let has_room = !self.log_is_short(Stage::WriteHome) || (self.evicts_to_log && !lacks_log);
         if self.moves_to_log() && has_room && self.move_oldest(cell, blocks)? > 0 {
             return Ok(Step::Done);
         }

@@ -2,6 +2,7 @@
 
 mod appends;
 pub(crate) mod checkpoint;
+mod evict;
 mod in_steps;
 pub(crate) mod move_to_log;
 mod notes;

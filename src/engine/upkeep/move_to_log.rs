@@ -47,7 +47,9 @@ pub(super) enum Newest {
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether content lives in the disk-side log, so that the upkeep moves blocks there.
     pub(crate) fn moves_to_log(&self) -> bool {
-        self.common.geometry.lane_log_blocks > 0 && self.common.policy.keeps_in_slots()
+        let has_log = self.common.geometry.lane_log_blocks > 0;
+        let keeps_rule = !self.evicts_to_log || self.keeps(Rule::EvictedToLog);
+        has_log && self.common.policy.keeps_in_slots() && keeps_rule
     }
 
     /// Moves blocks that are free, those that were changed longest ago first, with one sync and one
@@ -59,18 +61,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.move_picked(cell, lane, &picked[..count])
     }
 
-    /// Like [`move_to_log`](Self::move_to_log), of changes whose frames lie nearest to the heads,
+    /// What is moved so that the rings go on. Whole images are too, where blocks are pinned that
+    /// the rings have: what stays there would go home instead.
+    pub(super) const fn moved_from_rings(&self) -> Movable {
+        if self.evicts_to_log { Movable::InRings } else { Movable::Changes }
+    }
+
+    /// Like [`move_to_log`](Self::move_to_log), of blocks whose frames lie nearest to the heads,
     /// and of this number of blocks at most.
     pub(super) fn move_oldest(&self, cell: &mut UpkeepCell, most: usize) -> Result<u64, Error> {
         let Some((lane, at_once)) = self.moved_at_once(cell) else { return Ok(0) };
         let mut picked = vec![(Stamp(0), BlockNumber(0)); most.min(at_once)];
         let listed = cell.left.of(&cell.oldest);
-        let count = pick_listed(&mut SharesOf(self), listed, picked.len(), &mut picked);
+        let (what, most) = (self.moved_from_rings(), picked.len());
+        let count = pick_listed(&mut SharesOf(self), what, listed, most, &mut picked);
         self.move_picked(cell, lane, &picked[..count])
     }
 
     /// Moves those of some blocks that are free, through this lane.
-    fn move_picked(
+    pub(super) fn move_picked(
         &self,
         cell: &mut UpkeepCell,
         lane: LaneNumber,
@@ -97,7 +106,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 }
             }
         }
-        self.commit_moved(&mut seat, &operations, Goes::DataToLog)
+        if !self.keeps(Rule::MovedAbove) {
+            seat.work.overwritten = Stamp(0);
+        }
+        self.commit_moved(&mut seat, &operations, Goes::ToLog)
     }
 
     /// The lane that most blocks can be moved through, and how many of them at once: as many as
@@ -156,7 +168,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Err(_) => return Ok(None),
         };
         share = self.lock_share(block)?;
-        let is_there = share.has_room() && self.reserve_frame(&mut share, &mut seat.work, block);
+        // Not `reserve_frame`: what is moved to the log needs no room to be pinned.
+        let is_there = share.has_room();
+        if is_there {
+            share.reserved += 1;
+            self.note_overwritten_by(&mut seat.work, &share, share.index.lead(block));
+        }
         Ok(is_there.then_some(newest))
     }
 
@@ -173,7 +190,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // A version that finds no block of the log would go whole into the record.
         let fits = prepared.filter(|prepared| {
             let all_go = prepared.log_blocks as usize == operations.len();
-            (all_go || goes != Goes::DataToLog) && self.try_reserve(work, prepared.bytes)
+            (all_go || goes != Goes::ToLog) && self.try_reserve(work, prepared.bytes)
         });
         let Some(prepared) = fits else {
             self.abort(work, operations);
@@ -187,7 +204,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let count = operations.len() as u64;
         let mut done = self.lock_done();
         match goes {
-            Goes::DataToLog => done.moved += count,
+            Goes::ToLog => done.moved += count,
             _ => done.copied += count,
         }
         Ok(count)

@@ -106,6 +106,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let is_image = update.change.image().is_some();
         match goes {
             Goes::ToSlots if is_image => return Placement::Slot,
+            Goes::ToLog if is_image => return Placement::DiskLog,
             Goes::IntoRecord if is_image => return Placement::Image,
             _ => {}
         }

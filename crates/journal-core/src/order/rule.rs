@@ -143,6 +143,8 @@ pub enum Rule {
     SpillsUnnamed,
     /// What is pinned stays in the cache: only blocks without frames leave it.
     PinsStay,
+    /// What the cache has no room to pin goes to the disk-side log, and not home.
+    EvictedToLog,
     /// Slots that hold what was read are given back before anything is written home for slots.
     CleanFirst,
     /// What is staged or gathered goes to the disk-side log where its lane is full, and the policy
@@ -171,7 +173,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 77] = [
+    pub const ALL: [Self; 78] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -238,6 +240,7 @@ impl Rule {
         Self::NotesRise,
         Self::SpillsUnnamed,
         Self::PinsStay,
+        Self::EvictedToLog,
         Self::CleanFirst,
         Self::StagedBypass,
         Self::BypassFits,

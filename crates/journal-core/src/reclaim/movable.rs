@@ -14,6 +14,10 @@ use crate::units::{BlockNumber, Stamp};
 pub enum Movable {
     /// Blocks of which changes are logged: the rings need not keep those afterwards.
     Changes,
+    /// Blocks whose newest content lies in the rings, as changes or whole.
+    InRings,
+    /// Blocks whose newest content lies in the rings or in slots: reads look into the memory.
+    InMemory,
     /// What a scope holds: a segment of the log, which is free afterwards.
     Of(Scope),
 }
@@ -21,17 +25,46 @@ pub enum Movable {
 impl Movable {
     /// Whether it has a block, of which this is the newest frame.
     fn has(self, index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
-        match self {
-            Self::Changes => index.frame(newest).form == Form::Encoded && !index.is_home(newest),
-            Self::Of(scope) => is_in_scope(index, newest, scope) && !index.is_home(newest),
-        }
+        let form = index.frame(newest).form;
+        let is_there = match self {
+            Self::Changes => form == Form::Encoded,
+            Self::InRings => matches!(form, Form::Encoded | Form::Image),
+            Self::InMemory => is_read_from_memory(form),
+            Self::Of(scope) => is_in_scope(index, newest, scope),
+        };
+        is_there && !index.is_home(newest)
     }
 }
 
-/// Picks blocks of changes to move, of those that frames of a list are of: `most` of them at most,
-/// in the order of their numbers. Returns how many.
+/// Whether a read of a block looks into persistent memory, where the block's newest frame has this
+/// form. If not, the device has the content, or there is none.
+#[must_use]
+pub const fn is_read_from_memory(newest: Form) -> bool {
+    matches!(newest, Form::Encoded | Form::Image | Form::Slot)
+}
+
+/// The stamp of a block's newest content, if that lies in persistent memory. A block that cannot be
+/// read has none there.
+#[must_use]
+pub fn stamp_in_memory(index: &Index<impl IndexMemory>, block: BlockNumber) -> Option<Stamp> {
+    let newest = index.frame(index.newest(block)?);
+    let is_there = is_read_from_memory(newest.form) && !index.is_unreadable(block);
+    is_there.then_some(newest.stamp)
+}
+
+/// Blocks of an index whose newest content lies in persistent memory, each with its stamp, as
+/// [`stamp_in_memory`] says.
+pub fn each_in_memory<M: IndexMemory>(
+    index: &Index<M>,
+) -> impl Iterator<Item = (Stamp, BlockNumber)> + '_ {
+    index.each_block().filter_map(|block| Some((stamp_in_memory(index, block)?, block)))
+}
+
+/// Picks blocks to move, of those that frames of a list are of: `most` of them at most, in the
+/// order of their numbers. Returns how many.
 pub fn pick_listed(
     indexes: &mut impl Indexes,
+    what: Movable,
     listed: &[Listed],
     most: usize,
     picked: &mut [(Stamp, BlockNumber)],
@@ -44,7 +77,7 @@ pub fn pick_listed(
         let is_known = picked.get(..count).unwrap_or_default().iter().any(|(_, of)| *of == block);
         let found = indexes.of(block, |index| {
             let newest = index.newest(block)?;
-            let goes = Movable::Changes.has(index, newest) && !index.is_unreadable(block);
+            let goes = what.has(index, newest) && !index.is_unreadable(block);
             goes.then(|| index.frame(newest).stamp)
         });
         let found = found.filter(|_| !is_known);

@@ -545,6 +545,8 @@ pub enum Goes {
     DataToLog,
     /// All go to slots, as long as some are free. The policy is not asked.
     ToSlots,
+    /// All go to the disk-side log, as long as it has free blocks. The policy is not asked.
+    ToLog,
     /// All go into the record. The policy is not asked.
     IntoRecord,
 }

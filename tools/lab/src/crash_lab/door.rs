@@ -224,7 +224,7 @@ impl Door {
         }
     }
 
-    /// Whether it is seen that what has frames is in the cache. Not where what is gathered spills
+    /// Whether it is seen that what is pinned is in the cache. Not where what is gathered spills
     /// to slots.
     fn pins(&self) -> bool {
         self.setting.pinned.is_some() && !self.kind.wants_slots()
@@ -381,7 +381,7 @@ impl SnapshotView<'_> {
 struct Of {
     /// Whether it was there before.
     is_found: bool,
-    /// Whether it is seen that what has frames is in the cache.
+    /// Whether it is seen that what is pinned is in the cache.
     pins: bool,
     notes: bool,
 }
@@ -457,12 +457,12 @@ fn trim(world: &World, journal: &DynJournal, block: usize) -> Result<(), Error> 
     Ok(())
 }
 
-/// Reads all blocks. Those that have frames are found in the cache, unless they are discarded.
+/// Reads all blocks. Those that are pinned are found in the cache, unless they are discarded.
 fn see_what_is_pinned(journal: &DynJournal, discarded: &[bool; BLOCKS]) -> Result<(), String> {
     let stats = || journal.stats().map_err(|error| error.to_string());
     let before = stats()?;
     read_all(journal)?;
-    let others = BLOCKS - before.blocks + discarded.iter().filter(|is_so| **is_so).count();
+    let others = BLOCKS - before.cached.pinned + discarded.iter().filter(|is_so| **is_so).count();
     let missed = stats()?.cached.misses - before.cached.misses;
     match missed <= others as u64 {
         true => Ok(()),
