@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use journal_core::{BlockNumber, Overwrite, SiteKind};
+use journal_core::{BlockNumber, Overwrite, Rule, SiteKind};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use nvm_journal::policy::{Pacing, Thresholds};
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
@@ -15,8 +15,10 @@ use crate::program::{Front, Program, read_all};
 /// the log are left with few blocks.
 const CHANGED: usize = 3;
 
-/// The number of transactions in lane 0 before each round's own.
-const AHEAD: usize = 5;
+/// The number of transactions in lane 0 before each round's own, and the byte that they change: a
+/// block, and where in it.
+const AHEAD: u8 = 5;
+const AHEAD_AT: (usize, usize) = (BLOCKS - 1, BLOCK_BYTES - 1);
 
 /// What makes blocks move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +117,12 @@ impl Moved {
     fn round(&self, journal: &Front, round: u8) -> Result<(), String> {
         let changed = if round == 1 { BLOCKS } else { CHANGED };
         // Of two lanes the last one takes what is moved, and the first one is ahead of it: these
-        // change nothing, and have a stamp each.
+        // have a stamp each.
         let ahead = if self.program.lanes > 1 { AHEAD } else { 0 };
+        let (last, at) = AHEAD_AT;
         let written = (0..ahead)
-            .try_for_each(|_| {
-                journal.transact(|tx| tx.write_at(BlockNumber(BLOCKS as u64 - 1), 63, &[0]))
+            .try_for_each(|number| {
+                journal.transact(|tx| tx.write_at(BlockNumber(last as u64), at, &[number]))
             })
             .and_then(|()| {
                 journal.transact(|tx| {
@@ -159,7 +162,10 @@ impl Scenario for Moved {
                 // What was moved is not in the rings any more.
                 _ => (round.into(), stats.total().used_bytes == 0),
             };
-            if stats.moved < moved || !is_empty || is_home {
+            // Nor is anything moved twice, where no segment is emptied.
+            let changed = (BLOCKS + (usize::from(round) - 1) * (CHANGED + 1)) as u64;
+            let is_twice = self.program.lanes > 1 && stats.moved > changed;
+            if stats.moved < moved || !is_empty || is_home || is_twice {
                 return Err(format!("behind round {round}: {stats}"));
             }
         }
@@ -173,7 +179,8 @@ impl Scenario for Moved {
         let called = history.iter().filter(|mark| matches!(mark, Mark::Called(_))).count();
         // What was found is moved in turn, and read again.
         for (number, time) in [(1, "found"), (2, "moved")] {
-            let found = read_all(&journal)?;
+            let mut found = read_all(&journal)?;
+            found[AHEAD_AT.0][AHEAD_AT.1] = 0;
             let is_after = |rounds: &usize| {
                 let mut blocks = found.iter().enumerate();
                 blocks.all(|(block, found)| *found == content(*rounds as u8, block))
@@ -237,4 +244,13 @@ fn blocks_that_are_moved_to_another_lane_survive_every_crash() {
     let report = explorer().explore(&Moved::on_lanes(2, 4, Mutator::new()));
     let report = report.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.images > 500, "{report}");
+}
+
+/// With a lower stamp what was moved is not the newest version, and the rings keep the one that is.
+/// That loses nothing: the blocks are moved once more.
+#[test]
+fn what_is_moved_to_another_lane_needs_its_stamp() {
+    let without = Mutator::without(&[Rule::MovedAbove]);
+    let broken = explorer().explore(&Moved::on_lanes(2, 4, without));
+    assert!(broken.is_err(), "the rule is off, and nothing notices");
 }
