@@ -7,7 +7,7 @@
 //! Where a file was cut and not synced, an instant is one crash point for each number of cuts that
 //! may be durable, since they decide what else can be there.
 
-use std::cell::RefCell;
+use core::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
