@@ -216,7 +216,8 @@ where
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
         let notes = Notes::new(home.has_notes());
-        let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry));
+        let frames_max = shares.0.iter().map(|share| share.index.capacity()).sum();
+        let upkeep = UpkeepCell::new(&geometry, options.settings.batch_on(&geometry), frames_max);
         let shared = Arc::new(Shared {
             common,
             entries: shares.0.iter().map(|share| EntryAddresses::of(&share.index)).collect(),

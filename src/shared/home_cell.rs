@@ -23,8 +23,7 @@ use crate::shared::home_cell::one_sync::DiskOf;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
-/// frames it has in between. No list has room for more than all. One pass over the index makes a
-/// list.
+/// frames it has in between. None has room for more than the index. One pass over that makes a list.
 const LISTED: (usize, usize) = (1 << 12, 1 << 14);
 const LISTED_PART: usize = 8;
 
@@ -63,11 +62,18 @@ pub(crate) struct UpkeepCell {
     /// How far the lanes could be read, and how many appends had ended, when everything was tried
     /// to make room, and nothing came free. Until one of both goes on, nothing will come free.
     pub(crate) in_vain: Option<u64>,
+    /// How many frames the index has room for.
+    frames_max: usize,
 }
 
 impl UpkeepCell {
-    /// For batches of this many blocks, and writes of this many.
-    pub(crate) fn new(geometry: &Geometry, (batch, written): (usize, usize)) -> Self {
+    /// For batches of this many blocks, writes of this many, and an index with room for this many
+    /// frames.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        (batch, written): (usize, usize),
+        frames_max: usize,
+    ) -> Self {
         let needs = Needs::of(geometry, 1);
         Self {
             batch: vec![Batched::EMPTY; batch],
@@ -84,6 +90,7 @@ impl UpkeepCell {
             left_in_slots: Left::NONE,
             next_node: 0,
             in_vain: None,
+            frames_max,
         }
     }
 
@@ -96,12 +103,12 @@ impl UpkeepCell {
     /// blocks in slots is to be of the whole index.
     pub(crate) fn see_to_lists(&mut self, frames: usize, has_slots: bool, all_slots: bool) {
         let (least, most) = LISTED;
-        let wanted = (frames / LISTED_PART).clamp(least, most).min(frames);
+        let wanted = (frames / LISTED_PART).clamp(least, most).min(self.frames_max);
         if self.oldest.len() < wanted {
             self.oldest.resize(wanted, Listed::EMPTY);
             self.coming.resize(wanted, Listed::EMPTY);
         }
-        let of_slots = if all_slots { wanted } else { least.min(frames) };
+        let of_slots = if all_slots { wanted } else { least.min(self.frames_max) };
         if has_slots && self.in_slots.len() < of_slots {
             self.in_slots.resize(of_slots, Listed::EMPTY);
         }

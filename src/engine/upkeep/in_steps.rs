@@ -20,8 +20,8 @@
 //!      or as many as the upkeep keeps free. What finds none there would go whole into the ring.
 //! IS9. Where changes can be moved to the log, and that frees frames, transactions take steps ahead
 //!      of need before a share of the index is too full for the frames of a move. Otherwise changes
-//!      would go home, however much of the log is free. Where a thread or ticks make room, they do
-//!      not.
+//!      would go home, however much of the log is free. Where a thread makes room, they do not:
+//!      commits are not to wait for the disk. Nor do they end a snapshot for that.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -114,7 +114,7 @@ impl<L, M: Machine> Shared<L, M> {
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a transaction that takes a block of this share is to take a step ahead of need: for
-    /// frames, or so that changes can be moved to the log (IS9). A host's ticks move more at once.
+    /// frames, or so that changes can be moved to the log (IS9).
     #[inline(always)]
     pub(crate) fn is_low(&self, share: &Share) -> bool {
         match self.common.geometry.lane_log_blocks {
@@ -125,7 +125,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     #[cold]
     fn may_move_ahead(&self) -> bool {
-        self.moves_to_log() && !self.gathering.was_ticked() && self.may_step_ahead()
+        self.moves_to_log() && !self.snapshots.are_kept() && self.may_step_ahead()
     }
 }
 
@@ -404,9 +404,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (mut made, start) = (Made::default(), Instant::now());
         self.with_upkeep_first(|cell| {
             // Another thread may have freed some meanwhile, or have tried in vain.
-            if !self.is_low(&*self.lock_share(block)?) {
-                return Ok(());
-            }
+            let free = {
+                let share = self.lock_share(block)?;
+                if !self.is_low(&share) {
+                    return Ok(());
+                }
+                share.index.free_frames()
+            };
             let readable = self.readable();
             self.check_not_failed()?;
             let step = if self.moves_to_log() {
@@ -415,9 +419,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 let most = self.longest_step(Stage::WriteHome);
                 self.step_in(cell, most, Which::Rings, &mut made)
             };
-            let step = step.inspect_err(|error| self.fail_of(*error))?;
-            let has_moved = self.moves_to_log() && step == Step::Done;
-            self.levels.note_step_at(readable, has_moved || made.freed() > 0);
+            step.inspect_err(|error| self.fail_of(*error))?;
+            // What a move frees of a ring does not count: the next one would come too early.
+            let has_freed = match self.moves_to_log() {
+                true => self.lock_share(block)?.index.free_frames() > free,
+                false => made.freed() > 0,
+            };
+            self.levels.note_step_at(readable, has_freed);
             if made.freed() > 0 {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();

@@ -292,8 +292,9 @@ impl Contents {
         if self.has(&content) {
             return;
         }
-        self.complete &= self.options.len() < CELL_OPTIONS_MAX;
-        if self.complete {
+        let has_room = self.options.len() < CELL_OPTIONS_MAX;
+        self.complete &= has_room;
+        if has_room {
             self.options.push(content);
         }
     }
@@ -362,8 +363,9 @@ fn tied_cell(weather: &Weather, domain: &Domain, tied: &[u64]) -> Cell {
                 false => contents.add_with(tied, bundle),
             }
         }
-        all.complete &= contents.complete;
+        let complete = contents.complete;
         contents.options.into_iter().for_each(|content| all.add(content));
+        all.complete &= complete;
         before.extend(pieces);
     }
     pmem_cell(weather, tied.to_vec(), all, before.into_iter().chain(streams))
@@ -456,5 +458,22 @@ mod tests {
         let now = options_of(&known.cells(&weather));
         assert_eq!(now, options_of(&KnownCells::default().cells(&weather)));
         assert_ne!(now, before);
+    }
+
+    /// Where some contents have to be left out, a sample is of all the others.
+    #[test]
+    fn a_cell_with_too_many_contents_has_as_many_as_it_may() {
+        let mut weather = Weather::new(&Image::blank(64), Rules::from(Model::Arm));
+        let mut store = |at, bytes: &[u8]| {
+            weather.apply(Thread(0), &Event::Store { at, bytes: bytes.into() });
+            if at == 15 {
+                weather.apply(Thread(0), &Event::OrderStores);
+            }
+        };
+        (0..16).for_each(|at| store(at, &[1]));
+        store(16, &[2; WORD_BYTES]);
+        let cells = KnownCells::default().cells(&weather);
+        let [cell] = &cells[..] else { panic!("one cell: {cells:?}") };
+        assert!(cell.sampled && cell.options() >= CELL_OPTIONS_MAX, "{}", cell.options());
     }
 }

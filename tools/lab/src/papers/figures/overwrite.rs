@@ -34,14 +34,17 @@ pub enum Difference {
 /// When blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoints {
-    /// As in the paper: when little of the journal's area is free, all that is committed goes home.
-    Paper,
+    /// As in the paper: when less than this part of the journal's area is free, all that
+    /// is committed goes home.
+    Paper(u64),
     /// As the library has it by default: as few blocks as room is needed for.
     Own,
 }
 
-/// The paper's threshold. It gives no figure, and says that the smaller file stays above it.
-const FREE_PART: u64 = 8;
+impl Checkpoints {
+    /// The paper gives no figure of its threshold, and says that the smaller file stays above it.
+    pub const USUAL: Self = Self::Paper(8);
+}
 
 /// Version 0 is what the file holds first, and version 1 what it is overwritten with.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +162,11 @@ pub fn by_journal(
         journal.transact(write)?;
         let totals = journal.totals()?;
         let free = totals.capacity_bytes.saturating_sub(totals.used_bytes);
-        if checkpoints == Checkpoints::Paper && free * FREE_PART < totals.capacity_bytes {
-            journal.checkpoint()?;
+        match checkpoints {
+            Checkpoints::Paper(part) if free * part < totals.capacity_bytes => {
+                journal.checkpoint()?;
+            }
+            _ => {}
         }
         Ok(())
     })?;

@@ -306,7 +306,7 @@ impl Table {
             let base = overwrite::by_block_journal(Difference::Tenth, blocks, card, scale)?;
             let setting = overwrite::setting(card, scale);
             let ours =
-                overwrite::by_journal(Difference::Tenth, blocks, setting, Checkpoints::Paper)?;
+                overwrite::by_journal(Difference::Tenth, blocks, setting, Checkpoints::USUAL)?;
             Ok(base.seconds() / ours.seconds())
         };
         self.add(

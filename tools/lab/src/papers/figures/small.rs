@@ -333,8 +333,10 @@ pub fn overwrites_of(figures: &[Overwritten], scale: u64) -> Result<Vec<Row>, Fa
             });
             Ok(())
         };
-        row(Checkpoints::Paper, "", band)?;
-        if mb == LARGE_MB && difference != Difference::Half {
+        row(Checkpoints::USUAL, "", band)?;
+        if mb == LARGE_MB && difference == Difference::Tenth {
+            row(Checkpoints::Paper(4), "; a quarter is free", Band::Printed)?;
+            row(Checkpoints::Paper(16), "; a sixteenth is free", Band::Printed)?;
             row(Checkpoints::Own, "; room as we make it", Band::Printed)?;
         }
     }
