@@ -404,13 +404,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (mut made, start) = (Made::default(), Instant::now());
         self.with_upkeep_first(|cell| {
             // Another thread may have freed some meanwhile, or have tried in vain.
-            let free = {
-                let share = self.lock_share(block)?;
-                if !self.is_low(&share) {
-                    return Ok(());
-                }
-                share.index.free_frames()
-            };
+            if !self.is_low(&*self.lock_share(block)?) {
+                return Ok(());
+            }
             let readable = self.readable();
             self.check_not_failed()?;
             let step = if self.moves_to_log() {
@@ -419,13 +415,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 let most = self.longest_step(Stage::WriteHome);
                 self.step_in(cell, most, Which::Rings, &mut made)
             };
-            step.inspect_err(|error| self.fail_of(*error))?;
-            // What a move frees of a ring does not count: the next one would come too early.
-            let has_freed = match self.moves_to_log() {
-                true => self.lock_share(block)?.index.free_frames() > free,
-                false => made.freed() > 0,
-            };
-            self.levels.note_step_at(readable, has_freed);
+            let step = step.inspect_err(|error| self.fail_of(*error))?;
+            // The frames of what was moved come free in a later step.
+            let has_moved = self.moves_to_log() && step == Step::Done;
+            self.levels.note_step_at(readable, has_moved || made.freed() > 0);
             if made.freed() > 0 {
                 cell.in_vain = None;
                 self.tell_waiters_for_room();
