@@ -9,7 +9,7 @@ use crate::papers::explain::{
 };
 use crate::papers::figures::njs::{Work, Write};
 use crate::papers::figures::small::Folder;
-use crate::papers::figures::{fgm, gates, hasfs, njs, sensitivity, small, today};
+use crate::papers::figures::{fgm, gates, hasfs, njs, overwrite, sensitivity, small, today};
 use crate::papers::merge::{Part, counted, merged, parts};
 use crate::papers::plots::{self, FGM_13, FGM_14, NJS_9A, table_of_curves};
 use crate::papers::row::Row;
@@ -261,7 +261,7 @@ pub fn quick_rows(scale: u64) -> Result<Vec<Row>, Failure> {
     // to choose from: + 13.9 %. At the papers' size it is + 39 %, and the band is from + 30 % on.
     rows.extend(njs::random_alone(scale.min(OF_HASFS))?);
     // The shield alone takes 256 KiB of the 16 MB.
-    rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(4))?);
+    rows.extend(small::overwrites_of(&small::QUICK_OVERWRITES, scale.min(overwrite::SCALE_MAX))?);
     rows.extend(small::on_sample()?);
     Ok(rows.into_iter().map(Row::widened).collect())
 }

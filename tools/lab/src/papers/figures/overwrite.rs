@@ -31,6 +31,10 @@ pub enum Difference {
     NineTenths,
 }
 
+/// In a memory that is smaller still, what is not the ring takes so large a part that the smaller
+/// file does not fit either.
+pub const SCALE_MAX: u64 = 4;
+
 /// When blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoints {

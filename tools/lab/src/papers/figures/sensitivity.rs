@@ -46,7 +46,7 @@ pub fn table(scale: u64, finer: u64) -> Result<String, Failure> {
     table.njs_workloads(finer)?;
     table.two_level()?;
     // A commit of 1 MiB has to fit into the memory.
-    table.delta(scale.min(8))?;
+    table.delta(scale.min(overwrite::SCALE_MAX))?;
     Ok(table.0)
 }
 
