@@ -49,12 +49,12 @@ pub(crate) struct Asked {
 /// Which blocks always stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pins {
-    /// None.
+    /// No block does.
     #[default]
     None,
-    /// Those that have frames.
+    /// Those stay that have frames.
     Framed,
-    /// Those whose newest content lies in persistent memory (CA5).
+    /// Those stay whose newest content lies in persistent memory (CA5).
     InMemory,
 }
 

@@ -23,7 +23,8 @@ use crate::shared::home_cell::one_sync::DiskOf;
 use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
-/// frames it has in between. None has room for more than the index. One pass over that makes a list.
+/// frames it has in between. None has room for more than the index. One pass over the index makes a
+/// list.
 const LISTED: (usize, usize) = (1 << 12, 1 << 14);
 const LISTED_PART: usize = 8;
 

@@ -150,8 +150,8 @@ impl Share {
             && index.frames() >= index.capacity() / 2
     }
 
-    /// Whether it is nearly full, and moves to the log free at least as much as is left then. What is
-    /// moved keeps one frame, so that a block with a single one frees none.
+    /// Whether it is nearly full, and moves to the log free at least as much as is left then. What
+    /// is moved keeps one frame, so that a block with a single one frees none.
     #[inline]
     pub(crate) fn is_freed_by_moves(&self) -> bool {
         let Self { index, .. } = self;

@@ -13,7 +13,7 @@ use crate::power::weather::{Domain, Piece, Version, Weather};
 /// Options per cell beyond which a cell is sampled.
 const CELL_OPTIONS_MAX: usize = 1 << 14;
 
-/// As many options are looked through one by one, and a table finds one of more.
+/// Up to this many options are looked through one by one. A table finds one of more.
 const LOOKED_THROUGH: usize = 16;
 
 /// A place whose content the crash decides, independently of all other cells.
@@ -268,7 +268,7 @@ fn domain_cells(weather: &Weather, domain: &Domain) -> Vec<Arc<Cell>> {
 /// one word are far more than their contents.
 struct Contents {
     options: Vec<Vec<u8>>,
-    /// The same ones, where they are many.
+    /// All options, where they are many.
     known: HashSet<Vec<u8>>,
     /// Whether none had to be left out.
     complete: bool,

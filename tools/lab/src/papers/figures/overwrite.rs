@@ -37,7 +37,7 @@ pub const SCALE_MAX: u64 = 4;
 
 /// When blocks go home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checkpoints {
+pub enum HomeRule {
     /// As in the paper: when less than this part of the journal's area is free, all that
     /// is committed goes home.
     Paper(u64),
@@ -45,7 +45,7 @@ pub enum Checkpoints {
     Own,
 }
 
-impl Checkpoints {
+impl HomeRule {
     /// The paper gives no figure of its threshold, and says that the smaller file stays above it.
     pub const USUAL: Self = Self::Paper(8);
 }
@@ -149,7 +149,7 @@ pub fn by_journal(
     difference: Difference,
     blocks: u64,
     setting: Setting,
-    checkpoints: Checkpoints,
+    checkpoints: HomeRule,
 ) -> Result<TraceRun, Failure> {
     let (clock, contents) = (Clock::new(), Contents { difference });
     let disk = disk_of(&clock, setting.card, contents, blocks, setting.log_blocks.into())?;
@@ -167,7 +167,7 @@ pub fn by_journal(
         let totals = journal.totals()?;
         let free = totals.capacity_bytes.saturating_sub(totals.used_bytes);
         match checkpoints {
-            Checkpoints::Paper(part) if free * part < totals.capacity_bytes => {
+            HomeRule::Paper(part) if free * part < totals.capacity_bytes => {
                 journal.checkpoint()?;
             }
             _ => {}
@@ -234,7 +234,7 @@ mod tests {
         let blocks = 4 * COMMIT_BLOCKS;
         for difference in [Difference::Tenth, Difference::NineTenths] {
             let setting = setting(CardModel::class_10(), 1);
-            let run = by_journal(difference, blocks, setting, Checkpoints::Own).expect("runs");
+            let run = by_journal(difference, blocks, setting, HomeRule::Own).expect("runs");
             let bytes = run.memory.units * 64 / blocks;
             assert!((145..=155).contains(&bytes), "{difference:?}: {bytes} bytes");
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sim_disk::time::{CardModel, HddModel, MemoryModel, SsdModel};
 
 use crate::engines::Failure;
-use crate::papers::figures::overwrite::{self, Checkpoints, Difference};
+use crate::papers::figures::overwrite::{self, Difference, HomeRule};
 use crate::papers::figures::{fgm, hasfs, njs, small};
 use crate::papers::files::case::Medium;
 use crate::papers::host::Host;
@@ -305,8 +305,7 @@ impl Table {
             let blocks = (256 << 8) / scale;
             let base = overwrite::by_block_journal(Difference::Tenth, blocks, card, scale)?;
             let setting = overwrite::setting(card, scale);
-            let ours =
-                overwrite::by_journal(Difference::Tenth, blocks, setting, Checkpoints::USUAL)?;
+            let ours = overwrite::by_journal(Difference::Tenth, blocks, setting, HomeRule::USUAL)?;
             Ok(base.seconds() / ours.seconds())
         };
         self.add(

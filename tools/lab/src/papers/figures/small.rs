@@ -9,7 +9,7 @@ use nvm_journal::{CompressedDelta, TwoLevel};
 use sim_disk::time::{CardModel, MemoryModel};
 
 use crate::engines::Failure;
-use crate::papers::figures::overwrite::{self, Checkpoints, Difference};
+use crate::papers::figures::overwrite::{self, Difference, HomeRule};
 use crate::papers::generators::form::TraceForm;
 use crate::papers::generators::{mobibench, tpcc};
 use crate::papers::policy::HostPolicy;
@@ -333,11 +333,11 @@ pub fn overwrites_of(figures: &[Overwritten], scale: u64) -> Result<Vec<Row>, Fa
             });
             Ok(())
         };
-        row(Checkpoints::USUAL, "", band)?;
+        row(HomeRule::USUAL, "", band)?;
         if mb == LARGE_MB && difference == Difference::Tenth {
-            row(Checkpoints::Paper(4), "; a quarter is free", Band::Printed)?;
-            row(Checkpoints::Paper(16), "; a sixteenth is free", Band::Printed)?;
-            row(Checkpoints::Own, "; room as we make it", Band::Printed)?;
+            row(HomeRule::Paper(4), "; a quarter is free", Band::Printed)?;
+            row(HomeRule::Paper(16), "; a sixteenth is free", Band::Printed)?;
+            row(HomeRule::Own, "; room as we make it", Band::Printed)?;
         }
     }
     Ok(rows)
