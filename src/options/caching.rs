@@ -7,9 +7,8 @@ impl<L, H> Options<L, H> {
     /// block there need not look into persistent memory, nor at the disk. Blocks that are logged
     /// stay longest.
     ///
-    /// By default 16 MiB for a policy that [looks at old images](Policy::wants_old), which reads
-    /// each block that it writes. Likewise for one that looks at those
-    /// [that are kept](Policy::wants_cached_old), and none for others.
+    /// By default 16 MiB for a policy that [looks at old images][old], which reads each block that
+    /// it writes. Likewise for one that looks at those [that are kept][kept], and none for others.
     /// [`commit`](crate::Journal::commit) then copies its images once more; a transaction hands
     /// over the memory that they are in.
     /// With room for less than 4,096 blocks, the index is cut into fewer parts that threads can use
@@ -19,6 +18,9 @@ impl<L, H> Options<L, H> {
     /// [`Transaction::write_at`](crate::Transaction::write_at) changes the same blocks again and
     /// again. Under most of them that call reads the block first, through all that is logged of it
     /// since it was last home.
+    ///
+    /// [old]: crate::policy::Policy::wants_old
+    /// [kept]: crate::policy::Policy::wants_cached_old
     #[must_use]
     pub const fn cache_bytes(mut self, bytes: usize) -> Self {
         self.settings.cache_bytes = Some(bytes);
