@@ -580,9 +580,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Error::OutOfTime);
         }
         self.commit_batch()?;
+        let own = (0..others.count()).map(|at| others.block(at));
+        let beside = own.filter(|other| self.share_together(*other, block)).count();
         let could_be = |share: &Share| share.reserved_max() > share.reserved;
         if could_be(&*self.lock_share(block)?) {
-            let stays = self.evict(&[(block, 1)])?;
+            let stays = self.evict(&[(block, 1)])? || self.are_pins_of(block, beside)?;
             let has_room = |_| {
                 self.lock_share(block)
                     .is_ok_and(|mut share| share.has_room() && !(stays && share.lacks_pins(1)))
@@ -592,14 +594,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if reserve(work)? {
             return Ok(());
         }
-        let all = others;
-        let others = (0..others.count()).map(|at| others.block(at));
-        let beside = others.filter(|other| self.share_together(*other, block)).count();
         if beside >= self.lock_share(block)?.reserved_max() {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
-        Err(self.short_of_room(work, work.reserved_bytes, Some(all), block))
+        Err(self.short_of_room(work, work.reserved_bytes, Some(others), block))
     }
 
     /// Reserves room for the block's frame in its share of the index, if there is any. Notes what

@@ -385,6 +385,30 @@ fn nothing_goes_home_while_all_pinned_blocks_are_taken() {
     }
 }
 
+/// EV4: a transaction does not wait for itself. It begins anew at a conflict, as any host may, and
+/// in the same order.
+#[test]
+fn what_a_transaction_has_itself_goes_home_for_it() {
+    const TAKEN: u64 = CACHED as u64 * 2 / 3;
+    let made = Made::new("own", TwoLevel::new().into(), 256);
+    let journal = made.format();
+    for it in 0..TAKEN {
+        journal.transact(|tx| tx.write_at(block(it), 0, &[1])).expect("commits");
+    }
+    let all = (0..TAKEN).chain([50]);
+    let once = || -> Result<(), nvm_journal::Error> {
+        let mut tx = journal.begin()?;
+        all.clone().try_for_each(|it| tx.write_at(block(it), 0, &[2]))?;
+        tx.commit().map(drop)
+    };
+    assert!((0..8).any(|_| once().is_ok()), "it does not come to an end");
+    let mut found = [0; 1];
+    for it in all {
+        journal.read_at(block(it), 0, &mut found).expect("reads");
+        assert_eq!(found, [2], "block {it}");
+    }
+}
+
 /// EV2: a block that is read again and again stays, however long ago it was changed.
 #[test]
 fn what_is_used_is_evicted_last() {

@@ -15,8 +15,9 @@
 //!      segments. The cleaner alone writes home. Where it makes no room, or no ring has room for
 //!      the record of a move, blocks go home as they do without a log. So no transaction waits for
 //!      a log that stays full.
-//! EV4. A block that a transaction has stays. Where all are taken, the transaction that needs room
-//!      waits for those, and nothing goes home for it.
+//! EV4. A block that a transaction has stays. Where others have some, the transaction that needs
+//!      room waits for them, and nothing goes home for it. Where it has all itself, they go home:
+//!      it would wait for itself.
 //!
 //! **Crash**: as for a move.
 
@@ -69,6 +70,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(needs_home)
     }
 
+    /// Whether the cache has no room to pin this block, and a transaction that has `own` blocks in
+    /// its share has all that are pinned there (EV4).
+    #[cold]
+    pub(crate) fn are_pins_of(&self, block: BlockNumber, own: usize) -> Result<bool, Error> {
+        let mut share = self.lock_share(block)?;
+        Ok(self.lacks_pin(&mut share, block) && share.in_memory() <= own)
+    }
+
     /// Evicts blocks until a share can pin `count` more. Returns whether writing home is what is
     /// left: some of its blocks are no transaction's, and they cannot be moved (EV3).
     fn evict_for(
@@ -86,6 +95,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return Ok(true);
             }
             rounds -= 1;
+            if in_vain > 0 {
+                // What is moved needs a frame as well.
+                self.fold_rings(cell)?;
+                self.free_superseded(cell)?;
+            }
             let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(true) };
             // Where the first ones cannot be read, there are others behind them.
             let wanted = first.max(count) << in_vain;
