@@ -65,8 +65,9 @@ pub enum Error {
         /// Bytes that a lane has.
         capacity: u64,
     },
-    /// The transaction has more blocks than the journal's memory has room for frames:
-    /// [`Options::index_frames`](crate::Options::index_frames).
+    /// The transaction has more blocks than the journal's memory has room for: for frames
+    /// ([`Options::index_frames`](crate::Options::index_frames)), or, where logged blocks are
+    /// pinned, in the cache ([`Options::cache_bytes`](crate::Options::cache_bytes)).
     TooManyBlocks {
         /// Blocks in it so far.
         blocks: usize,

@@ -11,7 +11,8 @@
 //!     forgotten is the one that they led to.
 //! CA3. Blocks that have frames in the lanes stay as long as an eviction finds others among those
 //!     it looks at, because they cost most to read. Where they are *pinned*, they always stay. A
-//!     share of the index has no room for more frames than its cache has for blocks.
+//!     share of the index then has no room for more frames than its cache has for blocks; or CA5
+//!     holds.
 //! CA4. The check of an image is kept from when a policy has asked for it. A patch moves it on by
 //!     what the patch changes. Any other content comes without a check.
 //! CA5. Where evicted blocks go to the disk-side log, only those are pinned whose newest content

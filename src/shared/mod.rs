@@ -121,9 +121,9 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) caches: bool,
     /// Whether the checks of contents are kept with them, since the policy uses those.
     pub(crate) keeps_checks: bool,
-    /// Whether the contents of all blocks that have frames are kept there.
+    /// Whether logged blocks are pinned there (CA3, CA5).
     pub(crate) pins: bool,
-    /// Whether those that the cache has no room for are moved to the disk-side log.
+    /// Whether blocks that the cache has no room to pin are moved to the disk-side log.
     pub(crate) evicts_to_log: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,

@@ -141,7 +141,7 @@ pub enum Rule {
     NotesRise,
     /// Nothing says of a slot that was spilled to what it holds, before a record names it.
     SpillsUnnamed,
-    /// What is pinned stays in the cache: only blocks without frames leave it.
+    /// What is pinned stays in the cache: blocks that have frames, or content in the memory.
     PinsStay,
     /// What the cache has no room to pin goes to the disk-side log, and not home.
     EvictedToLog,
