@@ -148,6 +148,11 @@ impl Gathering {
         self.is_there.load(Ordering::Acquire)
     }
 
+    /// Whether the host has said what time it is, as far as this thread knows.
+    pub(crate) fn was_ticked(&self) -> bool {
+        self.now.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether anything with a note is gathered and not committed yet.
     pub(crate) fn is_noted(&self) -> bool {
         if !self.has_any() {

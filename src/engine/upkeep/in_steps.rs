@@ -20,8 +20,8 @@
 //!      or as many as the upkeep keeps free. What finds none there would go whole into the ring.
 //! IS9. Where changes can be moved to the log, and that frees frames, transactions take steps ahead
 //!      of need before a share of the index is too full for the frames of a move. Otherwise changes
-//!      would go home, however much of the log is free. Where a thread makes room, they do not:
-//!      commits are not to wait for the disk. Nor do they end a snapshot for that.
+//!      would go home, however much of the log is free. Where a thread or a host's ticks make room,
+//!      they do not: ticks move more blocks at once. Nor do they end a snapshot for that.
 //!
 //! **Crash**: as for a checkpoint.
 
@@ -125,7 +125,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     #[cold]
     fn may_move_ahead(&self) -> bool {
-        self.moves_to_log() && !self.snapshots.are_kept() && self.may_step_ahead()
+        self.moves_to_log()
+            && !self.gathering.was_ticked()
+            && !self.snapshots.are_kept()
+            && self.may_step_ahead()
     }
 }
 

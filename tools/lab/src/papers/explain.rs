@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use sim_disk::time::{HddModel, MemoryModel, SsdModel};
 
 use crate::papers::BLOCK;
-use crate::papers::figures::{fgm, hasfs, njs, today};
+use crate::papers::figures::{fgm, hasfs, njs, overwrite, today};
 use crate::papers::host::{self, BATCH_NS, COMMIT_AFTER_NS, Host, OLD_NS, WAITS_PERCENT};
 use crate::papers::media::{self, BATCH_BLOCKS};
 use crate::papers::row::{PrintedRow, number_in};
@@ -83,8 +83,8 @@ const TEXTS: [Text; 9] = [
             "- delta, overwrite: as in the paper, all that is committed goes home when little of \
              the NVM is free. The paper gives no figure for that: here it is less than an eighth, \
              and two rows have other parts. It also makes checkpoints by a timer, which is left \
-             out. A difference takes 150 bytes: that is the paper's mean of TPC-C, and it gives \
-             none of the overwrites.",
+             out. A difference takes {delta_bytes} bytes: that is the paper's mean of TPC-C, and \
+             it gives none of the overwrites.",
             "- In the row \"room as we make it\" the library's own rule writes as few blocks home \
              as room is needed for.",
         ],
@@ -438,6 +438,7 @@ impl<'a> Facts<'a> {
         self.put_number("reclaim", 1, Some(f64::from(today::RECLAIM_AT) / 2.56));
         self.put("nvme_home", today::NVME_BESIDE.block_ns);
         self.put("bypass", today::BYPASS_ABOVE);
+        self.put("delta_bytes", overwrite::DIFFERENCE_BYTES);
         self.put("mail_threads", today::MAIL_THREADS);
         self.put("mail_kb", 4 * today::MAIL_BLOCKS);
         self.put("pages_mb", today::PAGES_BLOCKS >> 8);
