@@ -158,7 +158,7 @@ impl Scenario for Moved {
             let (moved, is_empty) = match self.by {
                 // By then the index was nearly full. So small a one has no frames left at times,
                 // and then blocks go home.
-                By::Frames => (u64::from(round >= 12), true),
+                By::Frames => (if round >= 12 { 3 } else { 0 }, true),
                 // What was moved is not in the rings any more.
                 _ => (round.into(), stats.total().used_bytes == 0),
             };

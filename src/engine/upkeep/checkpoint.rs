@@ -419,40 +419,39 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &mut HeldUpkeep<'_>,
         is_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
-        let mut left = self.frames() as u64;
         let is_short = || {
             let is_short_of_some =
                 self.is_short_of_bytes(Stage::Reclaim, None) || self.is_nearly_full();
             !is_there() && is_short_of_some
         };
-        while left > 0 && is_short() && self.has_log_to_move_to(cell)? {
-            let moved = self.move_to_log(cell, self.moved_from_rings())?;
-            if moved == 0 {
-                return Ok(());
-            }
-            left = left.saturating_sub(moved);
-            self.free_in_memory(cell, Frees::Rings)?;
-            // The log blocks that they had before.
-            self.free_in_memory(cell, Frees::Slots)?;
-        }
-        Ok(())
+        self.move_while(cell, self.moved_from_rings(), is_short)
     }
 
     /// Moves what is in slots into the disk-side log, as long as slots are short, where what is
     /// evicted goes there.
     fn move_from_slots(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
-        let mut left = self.frames() as u64;
         let moves = self.evicts_to_log && self.moves_to_log();
-        while moves && left > 0 && self.slots_are_short(Stage::WriteHome) {
-            if !self.has_log_to_move_to(cell)? {
-                return Ok(());
-            }
-            let moved = self.move_to_log(cell, Movable::InMemory)?;
+        let is_short = || moves && self.slots_are_short(Stage::WriteHome);
+        self.move_while(cell, Movable::InMemory, is_short)
+    }
+
+    /// Moves what is there of some kind into the disk-side log, as long as room is short and the
+    /// log has some.
+    fn move_while(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        what: Movable,
+        is_short: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        while left > 0 && is_short() && self.has_log_to_move_to(cell)? {
+            let moved = self.move_to_log(cell, what)?;
             if moved == 0 {
                 return Ok(());
             }
             left = left.saturating_sub(moved);
             self.free_in_memory(cell, Frees::Rings)?;
+            // The places in slots and in the log that they had before.
             self.free_in_memory(cell, Frees::Slots)?;
         }
         Ok(())
