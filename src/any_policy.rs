@@ -223,8 +223,8 @@ impl Policy for AnyPolicy {
     }
 
     #[inline]
-    fn counts_appends(&self) -> bool {
-        asked!(self, policy => policy.counts_appends())
+    fn counts_alike(&self) -> bool {
+        asked!(self, policy => policy.counts_alike())
     }
 
     fn set_batches(&mut self, blocks: u32, shielded: u32) {
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(any.wants_old(), one.wants_old());
         assert_eq!(any.wants_cached_old(), one.wants_cached_old());
         assert_eq!(any.sends_appends_home(), one.sends_appends_home());
-        assert_eq!(any.counts_appends(), one.counts_appends());
+        assert_eq!(any.counts_alike(), one.counts_alike());
         assert_eq!(any.bypasses_when_full(), one.bypasses_when_full());
         assert_eq!(any.thresholds(), one.thresholds());
         assert_eq!(any.logs_images(), one.logs_images());

@@ -169,7 +169,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // It may name more than one record of what was gathered, or where a block was given up.
         let names_several = work.names.count() > 1 || work.names.note().is_some();
         let is_usual = !(work.bypasses || work.on_gathered || names_several);
-        if !is_usual || self.common.policy.counts_appends() {
+        if !is_usual || self.common.policy.counts_alike() {
             return None;
         }
         if Several::may_be(operation) {

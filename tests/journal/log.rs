@@ -494,6 +494,34 @@ fn a_gathered_block_takes_what_was_first_said_of_it() {
     }
 }
 
+/// A policy that counts what a transaction overwrites answers the same where the blocks are written
+/// to the log as where their record is made.
+#[test]
+fn what_goes_to_the_log_since_much_is_overwritten_is_written_there() {
+    let files = Files::new("log-counted");
+    let settings = adaptive::Settings::new().medium(adaptive::Medium::FRAM);
+    let settings = settings.bypasses(Some(adaptive::Disk::CARD));
+    let options = any_options(Adaptive::with(settings), NoHook).lanes(1);
+    let options = options.lane_log_blocks(32).segment_blocks(8).cache_bytes(0);
+    let journal: DynJournal =
+        Journal::format(any_memory(1 << 20), files.any_disk(), &options).expect("formats");
+    // A sync of the card is worth it for four blocks.
+    let mut logged = 0;
+    for (count, goes) in [(3, false), (4, true), (9, true)] {
+        let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            (0..count).try_for_each(|number| tx.write(block(number), &noise(count << 8 | number)))
+        };
+        journal.transact(write).expect("commits");
+        logged += if goes { count } else { 0 };
+        assert_eq!(journal.stats().expect("counts").total().logged, logged, "of {count}");
+        let mut found = vec![0; BLOCK];
+        for number in 0..count {
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found == noise(count << 8 | number), "block {number} of {count}");
+        }
+    }
+}
+
 /// The sub-block is in each payload, so that a journal is opened with any.
 #[test]
 fn a_journal_is_opened_with_other_sub_blocks() {

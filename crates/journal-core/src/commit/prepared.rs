@@ -1,10 +1,12 @@
 //! A transaction that is prepared: how large it is, and what it is stored with.
 
 use crate::commit::batched::Batched;
+use crate::commit::operation::Operation;
 use crate::format::front::extent;
 use crate::format::geometry::Geometry;
 use crate::format::record::{FRAMES_PER_PART, NAME_BYTES};
 use crate::index::frame::{FrameAt, Full};
+use crate::ports::policy::{Class, Kind, Update};
 use crate::space::lane::{Ends, Goes, Names};
 use crate::space::part::FrameIn;
 use crate::units::{BlockNumber, LINE_BYTES, SlotNumber};
@@ -92,6 +94,47 @@ impl Versions for NoVersions {
     }
 }
 
+/// How many blocks of data a transaction writes, of each kind that a policy may count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alike {
+    appended: u32,
+    /// Those that are given whole.
+    overwritten: u32,
+}
+
+impl Alike {
+    /// Nothing was counted.
+    pub(crate) const UNKNOWN: Self = Self { appended: 0, overwritten: 0 };
+
+    pub(super) fn add(&mut self, operation: &Operation<'_>) {
+        let Operation::Update(update) = operation else { return };
+        if let Some(count) = self.count_of(update) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    const fn count_of(&mut self, update: &Update<'_>) -> Option<&mut u32> {
+        match (update.class, update.kind, update.change.image()) {
+            (Class::Data, Kind::Append, _) => Some(&mut self.appended),
+            (Class::Data, Kind::Overwrite, Some(_)) => Some(&mut self.overwritten),
+            _ => None,
+        }
+    }
+
+    /// How many there are like this update, if any was counted.
+    #[inline(always)]
+    pub(crate) fn of(mut self, update: &Update<'_>) -> Option<u32> {
+        if self == Self::UNKNOWN { None } else { self.count_of(update).copied() }
+    }
+
+    /// Tells an update how many there are like it, if any was counted.
+    pub(crate) fn tell(self, update: &mut Update<'_>) {
+        if let Some(alike) = self.of(update) {
+            update.alike = alike;
+        }
+    }
+}
+
 /// What preparing has decided about the operations of one part; kept from commit to commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided {
@@ -102,8 +145,8 @@ pub struct Decided {
     pub(super) encoded: usize,
     pub(super) images: usize,
     pub(super) appends: usize,
-    /// How many blocks of data the whole transaction appends, where the policy counts them.
-    pub(super) appended: u32,
+    /// Of the whole transaction.
+    pub(super) alike: Alike,
     /// Whether something of some of them is known only later.
     pub(super) some_later: bool,
 }
@@ -117,7 +160,7 @@ impl Decided {
         encoded: 0,
         images: 0,
         appends: 0,
-        appended: 0,
+        alike: Alike::UNKNOWN,
         some_later: false,
     };
 }

@@ -11,7 +11,7 @@ use crate::commit::error::CommitError;
 use crate::commit::operation::{Operation, Operations, image_of};
 use crate::commit::patches::PiecesOf;
 use crate::commit::prepared::{
-    Content, Decided, Later, Of, Prepared, Scratch, Versions, discards_bytes,
+    Alike, Content, Decided, Later, Of, Prepared, Scratch, Versions, discards_bytes,
 };
 use crate::common::Common;
 use crate::format::front::{Extent, extent};
@@ -22,7 +22,7 @@ use crate::order::ordered::{Hook, Ordered};
 use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::{Change, Class, Encoder, Kind, Placement, Policy, Update};
+use crate::ports::policy::{Change, Class, Encoder, Placement, Policy, Update};
 use crate::scan::reader::{IndexError, Reader};
 use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 use crate::space::part::{Encoded, FrameIn, Part, PartStore, WithImage, record_front};
@@ -44,8 +44,7 @@ struct Room<'r> {
     room: &'r mut [u8],
     /// Whether the policy is lent the old image.
     is_lent: bool,
-    /// How many blocks of data the transaction appends, where the policy counts them.
-    appended: u32,
+    alike: Alike,
 }
 
 impl<L: Policy, K: Kernels> Common<L, K> {
@@ -124,21 +123,15 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         }
     }
 
-    /// How many blocks of data some operations append, where the policy counts them.
-    pub(crate) fn appended(&self, operations: &(impl Operations + ?Sized)) -> u32 {
-        if !self.policy.counts_appends() {
-            return 0;
+    /// What a transaction of these operations writes of each kind, where the policy counts that.
+    pub(crate) fn alike(&self, operations: &(impl Operations + ?Sized)) -> Alike {
+        let mut alike = Alike::UNKNOWN;
+        if self.policy.counts_alike() {
+            for at in 0..operations.count() {
+                operations.with(at, |operation| alike.add(operation));
+            }
         }
-        let is_append = |at: &usize| {
-            operations.with(*at, |operation| match operation {
-                Operation::Update(update) => {
-                    update.class == Class::Data && update.kind == Kind::Append
-                }
-                _ => false,
-            })
-        };
-        let appended = (0..operations.count()).filter(is_append).count();
-        u32::try_from(appended).unwrap_or(u32::MAX)
+        alike
     }
 
     /// Whether what is meant for a slot, or for home where it cannot go, goes to the disk-side log:
@@ -166,9 +159,9 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             decided.some_later = false;
         }
         if first == 0 {
-            decided.appended = self.appended(operations);
+            decided.alike = self.alike(operations);
         }
-        let appended = decided.appended;
+        let alike = decided.alike;
         let (mut count, mut encoded, mut images, mut appends) =
             (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
@@ -187,7 +180,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 next = next.saturating_add(1);
                 let is_lent = operations.has_lent_old(at);
                 let placed = operations.with(at, |operation| {
-                    let room = Room { room: &mut *room, is_lent, appended };
+                    let room = Room { room: &mut *room, is_lent, alike };
                     let placed = self.place_one(operation, room, taken, free, versions)?;
                     Ok(placed.map(|placed| (operation.block(), placed)))
                 })?;
@@ -222,7 +215,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     fn place_one(
         &self,
         operation: &Operation<'_>,
-        Room { room, is_lent, appended }: Room<'_>,
+        Room { room, is_lent, alike }: Room<'_>,
         taken: &mut FreeRoom,
         free: FreeRoom,
         versions: &mut impl Versions,
@@ -258,8 +251,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 let (old, check) = (lent.map(|(old, _)| old), lent.and_then(|(_, check)| check));
                 self.placement(&Update { old, ..*update }, check, &mut encoder, free.goes)
             })
-        } else if appended > 0 && update.kind == Kind::Append {
-            self.placement(&Update { appended, ..*update }, None, &mut encoder, free.goes)
+        } else if let Some(alike) = alike.of(update) {
+            self.placement(&Update { alike, ..*update }, None, &mut encoder, free.goes)
         } else {
             self.placement(update, None, &mut encoder, free.goes)
         };

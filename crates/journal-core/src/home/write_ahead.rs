@@ -38,7 +38,7 @@ use crate::ports::block_device::BlockDevice;
 use crate::ports::error::DeviceError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::{Encoder, Kind, Placement, Policy};
+use crate::ports::policy::{Encoder, Placement, Policy};
 use crate::space::lane::{InLane, Names};
 use crate::space::part::{Encoded, FrameIn, Part};
 use crate::units::{BlockNumber, LaneNumber, SlotNumber, Stamp};
@@ -128,13 +128,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if prepared.appends == 0 {
             return Ok(0);
         }
-        let appended = self.appended(operations);
+        let alike = self.alike(operations);
         let (mut given_up, mut bytes) = (GivenUp::NONE, 0_u64);
         for at in 0..operations.count() {
             let Operation::Update(mut update) = operations.operation(at) else { continue };
-            if update.kind == Kind::Append {
-                update.appended = appended;
-            }
+            alike.tell(&mut update);
             let room = scratch.front.get_mut(..self.block_bytes()).unwrap_or_default();
             let placement = self.placement(&update, None, &mut Encoder::new(room), prepared.goes());
             let block = update.block;
@@ -195,7 +193,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
         mut take: impl FnMut() -> Result<Option<SlotNumber>, E>,
     ) -> Result<Option<Durable<()>>, E> {
         let Content { operations, prepared, .. } = *content;
-        let appended = common.appended(operations);
+        let alike = common.alike(operations);
         // Not where the encoded payloads are.
         let room = scratch.front.get_mut(..common.block_bytes()).unwrap_or_default();
         let mut left = usize::try_from(prepared.log_blocks).unwrap_or(usize::MAX);
@@ -204,9 +202,7 @@ impl<D: BlockDevice, H: Hook> OrderedDevice<D, H> {
         let (mut appends, mut log) = (Run::EMPTY, Run::EMPTY);
         for at in 0..operations.count() {
             let Operation::Update(mut update) = operations.operation(at) else { continue };
-            if update.kind == Kind::Append {
-                update.appended = appended;
-            }
+            alike.tell(&mut update);
             // As it was when the transaction was prepared.
             let mut encoder = Encoder::new(room);
             let placement = common.placement(&update, None, &mut encoder, prepared.goes());

@@ -85,9 +85,10 @@ pub struct Update<'a> {
     pub change: Change<'a>,
     /// The size of the store's objects in this block (an inode, a row), where it has any.
     pub object_bytes: Option<NonZeroU32>,
-    /// How many blocks of data its transaction appends, where this is one of them and the policy
-    /// [counts them](Policy::counts_appends). Zero where that is not known.
-    pub appended: u32,
+    /// How many blocks of data its transaction writes that are like it, itself among them: blocks
+    /// that it appends, or blocks that it overwrites and gives whole. Zero where that is not known,
+    /// as where the policy does not [count them](Policy::counts_alike).
+    pub alike: u32,
 }
 
 impl<'a> Update<'a> {
@@ -101,7 +102,7 @@ impl<'a> Update<'a> {
             old: None,
             change,
             object_bytes: None,
-            appended: 0,
+            alike: 0,
         }
     }
 }
@@ -409,9 +410,9 @@ pub trait Policy {
         false
     }
 
-    /// Whether it wants to know of an append how many its transaction has
-    /// ([`Update::appended`]): those that go home share a sync.
-    fn counts_appends(&self) -> bool {
+    /// Whether it wants to know of a block of data how many its transaction has that are like it
+    /// ([`Update::alike`]): those that go to the disk share a sync.
+    fn counts_alike(&self) -> bool {
         false
     }
 

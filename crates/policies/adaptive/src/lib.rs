@@ -20,7 +20,9 @@
 //! - [`Settings::appends_home`]: appended data goes home before its record, where a sync of the
 //!   disk costs less than the lines of all that the transaction appends. If bytes count, it always
 //!   does.
-//! - [`Settings::bypass_above`]: the disk-side log.
+//! - [`Settings::bypasses`]: data goes to the disk-side log where a block there and its part of a
+//!   sync cost less than the cheapest form in memory. [`Settings::bypass_above`] draws that line at
+//!   a length instead.
 //!
 //! Objects are sub-blocks to this policy: those of 128 bytes that change are never more bytes than
 //! the objects of 256 bytes that hold them.
@@ -67,7 +69,7 @@ pub use model::{Choice, Disk, Medium, Wish, coding_ns};
 pub struct Settings {
     wish: Wish,
     medium: Medium,
-    bypass_above: Option<NonZeroU8>,
+    bypass: Bypass,
     slots: bool,
     disk: Disk,
     batches: Batches,
@@ -83,7 +85,7 @@ impl Settings {
         Self {
             wish: Wish::Speed,
             medium: Medium::DRAM,
-            bypass_above: None,
+            bypass: Bypass::Never,
             slots: false,
             disk: Disk::SSD,
             batches: Batches::USUAL,
@@ -141,10 +143,27 @@ impl Settings {
     }
 
     /// The share of the block, in 256ths, that a payload of data may have before the block goes to
-    /// the disk-side log instead. Zero: none does, which is the default.
+    /// the disk-side log instead. Zero: none does, which is the default. Of this and
+    /// [`bypasses`](Self::bypasses), the one that is set last counts.
     #[must_use]
     pub const fn bypass_above(self, share: u8) -> Self {
-        Self { bypass_above: NonZeroU8::new(share), ..self }
+        let bypass = match NonZeroU8::new(share) {
+            Some(share) => Bypass::Above(share),
+            None => Bypass::Never,
+        };
+        Self { bypass, ..self }
+    }
+
+    /// The disk that has the disk-side log, if data may go there where that costs less. All that a
+    /// transaction writes there shares one sync. `None`, the default: no data does, so that no
+    /// commit waits for the disk.
+    #[must_use]
+    pub const fn bypasses(self, log: Option<Disk>) -> Self {
+        let bypass = match log {
+            Some(disk) => Bypass::Cheaper(disk),
+            None => Bypass::Never,
+        };
+        Self { bypass, ..self }
     }
 
     /// The fraction of a lane, in 256ths, from which on blocks are written home. 192, three
@@ -199,6 +218,19 @@ impl<K> Adaptive<K> {
     }
 }
 
+/// Which data goes to the disk-side log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bypass {
+    Never,
+    /// What takes more than this share of the block, in 256ths.
+    Above(NonZeroU8),
+    /// What costs less there, on this disk.
+    Cheaper(Disk),
+}
+
+/// Bytes in a record that name a block of the disk-side log, with its descriptor.
+const NAME_BYTES: usize = 32;
+
 /// The most bytes of patches that are logged without the new image. Of more, another form might be
 /// better.
 const PATCH_BYTES_MAX: usize = 256;
@@ -213,13 +245,50 @@ impl<K: Kernels> Adaptive<K> {
             return self.choose_for_patches(update, None, out);
         };
         let choice = self.choose_for_image(update, new, out);
-        if update.kind == Kind::Append && self.goes_home(update, &choice, new.len()) {
-            return Choice { placement: Placement::Home, ..choice };
+        let logged_bytes = match choice.placement {
+            Placement::Image => new.len(),
+            Placement::Encoded => choice.payload_bytes,
+            _ => return choice,
+        };
+        let is_data = update.class == Class::Data;
+        let goes_to_log = is_data && self.goes_to_log(update, &choice, logged_bytes, new.len());
+        let is_told = matches!(self.settings.bypass, Bypass::Above(_));
+        let appends = is_data && update.kind == Kind::Append;
+        let placement = match choice.placement {
+            _ if goes_to_log && is_told => Placement::DiskLog,
+            _ if appends && self.goes_home(update, logged_bytes) => Placement::Home,
+            _ if goes_to_log => Placement::DiskLog,
+            Placement::Image if self.settings.slots => Placement::Slot,
+            placement => placement,
+        };
+        Choice { placement, ..choice }
+    }
+
+    /// Whether a block goes to the disk-side log, where `logged_bytes` of it would be logged
+    /// otherwise.
+    fn goes_to_log(
+        &self,
+        update: &Update<'_>,
+        choice: &Choice,
+        logged_bytes: usize,
+        block_bytes: usize,
+    ) -> bool {
+        match (&self.settings.bypass, self.settings.wish) {
+            (Bypass::Never, _) => false,
+            (Bypass::Above(share), _) => {
+                let limit = block_bytes.saturating_mul(share.get().into());
+                logged_bytes.saturating_mul(256) > limit
+            }
+            (Bypass::Cheaper(_), Wish::Wear) => logged_bytes > NAME_BYTES,
+            (Bypass::Cheaper(disk), Wish::Speed) => {
+                let logged = self.logged(block_bytes);
+                let in_memory = match choice.form {
+                    Some(form) => logged.time_as(form, logged_bytes),
+                    None => logged.time_of(logged_bytes),
+                };
+                logged.time_on(disk, update.alike.max(1)) < in_memory
+            }
         }
-        if self.settings.slots && choice.placement == Placement::Image {
-            return Choice { placement: Placement::Slot, ..choice };
-        }
-        choice
     }
 
     /// Like [`choose`](Self::choose), where the check of the old image is known. Patches are then
@@ -233,27 +302,21 @@ impl<K: Kernels> Adaptive<K> {
 
     /// Whether a block that nothing has to survive of goes home: the write there comes anyway, so
     /// it costs its part in a sync. In persistent memory it would cost its lines.
-    fn goes_home(&self, update: &Update<'_>, choice: &Choice, block_bytes: usize) -> bool {
+    fn goes_home(&self, update: &Update<'_>, logged_bytes: usize) -> bool {
         let Some(sync_ns) = self.settings.appends_home else { return false };
-        let logged_bytes = match choice.placement {
-            Placement::Image => block_bytes,
-            Placement::Encoded => choice.payload_bytes,
-            _ => return false,
-        };
-        let is_cheaper = match self.settings.wish {
+        match self.settings.wish {
             Wish::Wear => true,
             Wish::Speed => {
-                let appended = u64::from(update.appended.max(1));
+                let appended = u64::from(update.alike.max(1));
                 let logged_ns = self.settings.medium.time_of(logged_bytes);
                 logged_ns.saturating_mul(appended) > sync_ns.into()
             }
-        };
-        update.class == Class::Data && is_cheaper
+        }
     }
 
-    /// What it does with an image, where there is nothing but the record and the disk-side log.
+    /// What it does with an image, where there is nothing but the record.
     fn choose_for_image(&self, update: &Update<'_>, new: &[u8], out: &mut Encoder<'_>) -> Choice {
-        let whole = self.whole(update.class);
+        let whole = Choice::whole(Placement::Image);
         let Some(old) = update.old else { return whole };
         if self.is_hopeless(old, new) {
             return whole;
@@ -263,17 +326,10 @@ impl<K: Kernels> Adaptive<K> {
             return Choice::whole(Placement::Unchanged);
         }
         let images = Images { old, new, changed: &changed };
-        let mut choice = match self.settings.wish {
+        match self.settings.wish {
             Wish::Wear => self.shortest(&images, out),
             Wish::Speed => self.fastest(&images, out),
-        };
-        if let Some(share) = self.settings.bypass_above.filter(|_| update.class == Class::Data) {
-            let limit = new.len().saturating_mul(share.get().into());
-            if choice.payload_bytes.saturating_mul(256) > limit {
-                choice.placement = Placement::DiskLog;
-            }
         }
-        choice
     }
 
     /// What it does with patches, of which no image was made.
@@ -323,7 +379,7 @@ impl<K: Kernels> Adaptive<K> {
         let pays = |form: Form, bytes: usize| logged.time_as(form, bytes) < image_ns;
         let coder_pays = |coder: Form| pays(coder, model::hoped_for(coder, block_bytes));
         let is_sure = self.settings.wish == Wish::Speed
-            && self.settings.bypass_above.is_none()
+            && !matches!(self.settings.bypass, Bypass::Above(_))
             && !coder_pays(Form::Moves)
             && !coder_pays(Form::Xor);
         // The fewest sampled words with which no plain form pays; by half, since a sample may be
@@ -332,14 +388,6 @@ impl<K: Kernels> Adaptive<K> {
         let is_much = |words: &usize| PLAIN.iter().all(|form| !pays(*form, bytes(*words)));
         let least = (2..=deltas::SAMPLED_WORDS).find(is_much).filter(|_| is_sure);
         least.is_some_and(|least| deltas::sampled_words(old, new, least) >= least)
-    }
-
-    /// What becomes of a block of which nothing is known but the new image.
-    fn whole(&self, class: Class) -> Choice {
-        match (self.settings.bypass_above, class) {
-            (Some(_), Class::Data) => Choice::whole(Placement::DiskLog),
-            _ => Choice::whole(Placement::Image),
-        }
     }
 
     /// The fewest bytes.
@@ -433,7 +481,7 @@ impl<K: Kernels> Policy for Adaptive<K> {
     }
 
     fn patch_bytes_on_old(&self, block_bytes: usize) -> usize {
-        let takes = self.settings.bypass_above.is_none() && self.patches_pay(block_bytes);
+        let takes = !self.wants_log() && self.patches_pay(block_bytes);
         if takes { PATCH_BYTES_MAX } else { 0 }
     }
 
@@ -461,8 +509,9 @@ impl<K: Kernels> Policy for Adaptive<K> {
         }
     }
 
-    fn counts_appends(&self) -> bool {
-        self.settings.appends_home.is_some()
+    fn counts_alike(&self) -> bool {
+        let is_by_cost = matches!(self.settings.bypass, Bypass::Cheaper(_));
+        self.settings.appends_home.is_some() || is_by_cost
     }
 
     fn set_batches(&mut self, blocks: u32, shielded: u32) {
@@ -474,7 +523,7 @@ impl<K: Kernels> Policy for Adaptive<K> {
     }
 
     fn wants_log(&self) -> bool {
-        self.settings.bypass_above.is_some()
+        self.settings.bypass != Bypass::Never
     }
 
     fn wants_old(&self) -> bool {

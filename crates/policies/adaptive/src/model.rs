@@ -113,11 +113,24 @@ pub(crate) struct Logged<'a> {
 impl Logged<'_> {
     /// Nanoseconds for `bytes` bytes: for their lines, and their part in what goes home later.
     pub(crate) fn time_of(&self, bytes: usize) -> u64 {
+        self.medium.time_of(bytes).saturating_add(self.home_ns(bytes))
+    }
+
+    /// Nanoseconds of what goes home later for the room that `bytes` bytes take.
+    fn home_ns(&self, bytes: usize) -> u64 {
         let lines = bytes.div_ceil(LINE_BYTES) as u64;
         let lines_per_home =
             (self.block_bytes.div_ceil(LINE_BYTES) as u64).saturating_mul(BLOCKS_PER_HOME);
         let home_ns = lines.saturating_mul(self.disk.block_ns.into()).checked_div(lines_per_home);
-        self.medium.time_of(bytes).saturating_add(home_ns.unwrap_or(0))
+        home_ns.unwrap_or(0)
+    }
+
+    /// Nanoseconds of a block in a log on this disk, with its part in what goes home later. It
+    /// shares a sync with others, of which there are `alike` with it.
+    pub(crate) fn time_on(&self, disk: &Disk, alike: u32) -> u64 {
+        let sync_ns = u64::from(disk.sync_ns).checked_div(alike.into()).unwrap_or(0);
+        let home_ns = self.home_ns(self.block_bytes);
+        u64::from(disk.block_ns).saturating_add(sync_ns).saturating_add(home_ns)
     }
 
     /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in

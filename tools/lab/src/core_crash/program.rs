@@ -150,8 +150,8 @@ impl Policy for Kind {
         of_kind!(self, policy => policy.logs_whole_blocks())
     }
 
-    fn counts_appends(&self) -> bool {
-        of_kind!(self, policy => policy.counts_appends())
+    fn counts_alike(&self) -> bool {
+        of_kind!(self, policy => policy.counts_alike())
     }
 
     fn apply(&self, payload: &[u8], block: &mut [u8]) -> Result<(), ApplyError> {

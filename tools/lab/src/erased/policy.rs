@@ -62,8 +62,8 @@ impl Policy for DynPolicy {
         self.0.wants_old_check()
     }
 
-    fn counts_appends(&self) -> bool {
-        self.0.counts_appends()
+    fn counts_alike(&self) -> bool {
+        self.0.counts_alike()
     }
 
     fn set_batches(&mut self, blocks: u32, shielded: u32) {

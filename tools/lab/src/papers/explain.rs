@@ -232,9 +232,8 @@ const TEXTS: [Text; 9] = [
              the default of most policies, the threads of *mail* wait for it.",
             "- `adaptive` is told how fast memory and disk are (`line_nanos`, `disk`; with NVMe \
              `home_nanos({nvme_home})`, since no commit waits there for a block that goes home), \
-             and that appended data may go home (`appends_home`). With a log it puts there what \
-             takes more than half a block (`bypass_above({bypass})`). The other policies have \
-             their defaults.",
+             and that appended data may go home (`appends_home`). With a log it puts data there \
+             where that costs less (`bypasses`). The other policies have their defaults.",
             "- *mail*: varmail, with {mail_threads} threads, files of {mail_kb} KB and an fsync \
              after each append.",
             "- *pages*: one thread overwrites pages of a file of {pages_mb} MB at random. A tenth \
@@ -437,7 +436,6 @@ impl<'a> Facts<'a> {
         self.put("fram_mb", (today::NVM_BYTES / today::OF_FRAM) >> 20);
         self.put_number("reclaim", 1, Some(f64::from(today::RECLAIM_AT) / 2.56));
         self.put("nvme_home", today::NVME_BESIDE.block_ns);
-        self.put("bypass", today::BYPASS_ABOVE);
         self.put("delta_bytes", overwrite::DIFFERENCE_BYTES);
         self.put("mail_threads", today::MAIL_THREADS);
         self.put("mail_kb", 4 * today::MAIL_BLOCKS);

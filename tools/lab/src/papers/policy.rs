@@ -134,8 +134,8 @@ impl Policy for HostPolicy {
         !self.is_published && self.policy.wants_old_check()
     }
 
-    fn counts_appends(&self) -> bool {
-        self.policy.counts_appends()
+    fn counts_alike(&self) -> bool {
+        self.policy.counts_alike()
     }
 
     fn set_batches(&mut self, blocks: u32, shielded: u32) {

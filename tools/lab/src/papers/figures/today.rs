@@ -27,8 +27,6 @@ pub const PAGES_BLOCKS: u64 = 64 << 8;
 pub const PAGES_EVERY: u64 = 16;
 /// How far behind the fastest policy `adaptive` may be, in a hundred.
 pub const BEHIND_MAX: f64 = 5.0;
-/// In 256ths of a block, what goes to a disk-side log.
-pub const BYPASS_ABOVE: u8 = 128;
 
 /// The head of what the fastest policy and `adaptive` took.
 const COUNTS: &str = "
@@ -121,26 +119,26 @@ pub const BEHIND_AT_HALF: [(&str, f64); 3] =
 pub const NVME_BESIDE: Disk = Disk { block_ns: 0, ..Disk::NVME };
 
 /// `adaptive` is told how fast memory and disk are, and that commits may wait for the disk.
-fn told(clock: &Clock, line_ns: u32, disk: Disk, bypass_above: u8) -> HostPolicy {
-    let settings = Settings::new().line_nanos(line_ns).disk(disk).bypass_above(bypass_above);
+fn told(clock: &Clock, line_ns: u32, disk: Disk, log: Option<Disk>) -> HostPolicy {
+    let settings = Settings::new().line_nanos(line_ns).disk(disk).bypasses(log);
     let settings = settings.appends_home(Some(disk.sync_ns)).reclaim_at(RECLAIM_AT);
     HostPolicy::new(Adaptive::with(settings), clock).of_today()
 }
 
 fn nvdimm(clock: &Clock) -> HostPolicy {
-    told(clock, 4, NVME_BESIDE, 0)
+    told(clock, 4, NVME_BESIDE, None)
 }
 
 fn cxl(clock: &Clock) -> HostPolicy {
-    told(clock, 2, NVME_BESIDE, 0)
+    told(clock, 2, NVME_BESIDE, None)
 }
 
 fn fram(clock: &Clock) -> HostPolicy {
-    told(clock, 12_800, Disk::CARD, 0)
+    told(clock, 12_800, Disk::CARD, None)
 }
 
 fn fram_with_log(clock: &Clock) -> HostPolicy {
-    told(clock, 12_800, Disk::CARD, BYPASS_ABOVE)
+    told(clock, 12_800, Disk::CARD, Some(Disk::CARD))
 }
 
 /// The policies; each has a function, so that a machine can be copied. `adaptive` is the last.
