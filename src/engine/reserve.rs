@@ -598,6 +598,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
+        self.check_pins_come_free(block, 1)?;
         Err(self.short_of_room(work, work.reserved_bytes, Some(others), block))
     }
 

@@ -370,6 +370,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             if !has_some {
                 self.check_not_filled_by_more(*at)?;
             }
+            self.check_pins_come_free(*at, *count)?;
         }
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         for lane in self.each_lane() {

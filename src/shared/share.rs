@@ -73,6 +73,11 @@ impl Share {
         stamp_in_memory(&self.index, block).is_some()
     }
 
+    /// Whether a checkpoint has found that a block cannot be read.
+    pub(crate) fn is_unreadable(&self, block: BlockNumber) -> bool {
+        self.index.is_unreadable(block)
+    }
+
     /// How many blocks have their newest content in persistent memory.
     pub(crate) fn in_memory(&self) -> usize {
         each_in_memory(&self.index).count()

@@ -449,6 +449,44 @@ fn a_transaction_that_changes_more_blocks_than_fit_is_refused() {
     assert_eq!(journal.stats().expect("counts").checkpointed.blocks, 0);
 }
 
+/// A block cannot be read, and its change lies at the head of a ring. The cache is full all the time,
+/// and the log is too, unless it is long. Nobody waits for ever: transactions go on, or are told what
+/// keeps them. A new image of the block ends it.
+#[test]
+fn what_cannot_be_read_keeps_nobody_waiting_for_the_cache() {
+    const MARK: [u8; 24] = *b"what lies in the log has";
+    for log_blocks in [8, 24, 256] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let writer = std::thread::spawn(move || {
+            let name = format!("unreadable-{log_blocks}");
+            let mut made = Made::new(&name, TwoLevel::new().into(), log_blocks);
+            made.options = made.options.lane_bytes(32 << 10).cache_bytes(8 * BLOCK);
+            let journal = made.format();
+            let mut image = vec![7; BLOCK];
+            image[..MARK.len()].copy_from_slice(&MARK);
+            journal.transact(|tx| tx.write(block(0), &image)).expect("commits");
+            journal.transact(|tx| tx.write_at(block(0), 99, &[1])).expect("commits");
+            drop(journal);
+            let mut disk = std::fs::read(&made.disk.0).expect("the disk's file");
+            let at = disk.windows(MARK.len()).position(|bytes| bytes == MARK);
+            disk[at.expect("is in the log")] ^= 1;
+            std::fs::write(&made.disk.0, disk).expect("is written");
+            let journal = made.open();
+            let change = |number| journal.transact(|tx| tx.write_at(block(number), 0, &[1]));
+            let refused = (0..3000).find_map(|round| change(1 + round * 7 % 60).err());
+            let expected = nvm_journal::Error::Unreadable { block: block(0) };
+            assert!(refused.is_none_or(|error| error == expected), "{refused:?}");
+            assert_eq!(journal.unreadable(), Ok(vec![block(0)]));
+            journal.transact(|tx| tx.write(block(0), &image)).expect("is the cure");
+            (0..300).try_for_each(|round| change(1 + round * 7 % 60)).expect("goes on");
+            tell.send(()).expect("is awaited");
+        });
+        let ended = told.recv_timeout(Duration::from_secs(100));
+        assert!(ended != Err(RecvTimeoutError::Timeout), "{log_blocks}: it waits for ever");
+        writer.join().expect("does not panic");
+    }
+}
+
 /// Without the rule blocks go home from the cache, over what is there.
 #[test]
 fn without_its_rule_an_eviction_writes_home() {

@@ -47,7 +47,7 @@ pub use crate::reclaim::movable::{
     Movable, each_in_memory, is_read_from_memory, pick_listed, pick_to_move, stamp_in_memory,
 };
 pub use crate::reclaim::relog::{Kept, kept_at_head, let_go_of_discard};
-pub use crate::reclaim::unreadable::{filled_by, pinned_by, segment_to_clean};
+pub use crate::reclaim::unreadable::{filled_by, kept_in_memory, pinned_by, segment_to_clean};
 pub use crate::scan::lanes::{Scan, Scanning, Unscanned};
 pub use crate::space::lane::{Ends, FreeRoom, Goes, InLane, Lane, Names, OpenRecord};
 pub use crate::space::ring::LaneReader;

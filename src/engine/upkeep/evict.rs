@@ -18,11 +18,14 @@
 //! EV4. A block that a transaction has stays. Where others have some, the transaction that needs
 //!      room waits for them, and nothing goes home for it. Where it has all itself, they go home:
 //!      it would wait for itself.
+//! EV5. A block that cannot be read keeps the head of its lane, and so in memory what lies behind
+//!      it. No transaction waits for the room that this takes: it is told which block it is. One
+//!      that writes that block anew, or discards it, needs no room to pin it.
 //!
 //! **Crash**: as for a move.
 
 use journal_core::BlockNumber;
-use journal_core::parts::Movable;
+use journal_core::parts::{Movable, kept_in_memory};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 
@@ -30,6 +33,7 @@ use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
 use crate::shared::share::Share;
 
@@ -44,10 +48,11 @@ const IN_VAIN_MAX: u32 = 4;
 type Candidate = (Stamp, BlockNumber);
 
 impl<L, M: Machine> Shared<L, M> {
-    /// Whether the cache has no room to pin a block that is not pinned yet.
+    /// Whether the cache has no room to pin a block that needs some (EV5).
     #[inline(always)]
     pub(crate) fn lacks_pin(&self, share: &mut Share, block: BlockNumber) -> bool {
-        self.evicts_to_log && !share.is_in_memory(block) && share.lacks_pins(1)
+        let needs_none = |share: &Share| share.is_in_memory(block) || share.is_unreadable(block);
+        self.evicts_to_log && !needs_none(share) && share.lacks_pins(1)
     }
 }
 
@@ -76,6 +81,31 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn are_pins_of(&self, block: BlockNumber, own: usize) -> Result<bool, Error> {
         let mut share = self.lock_share(block)?;
         Ok(self.lacks_pin(&mut share, block) && share.in_memory() <= own)
+    }
+
+    /// Checks that no block that cannot be read keeps a share from having room to pin `count` more
+    /// blocks beside those that stay for it.
+    #[cold]
+    pub(crate) fn check_pins_come_free(
+        &self,
+        block: BlockNumber,
+        count: usize,
+    ) -> Result<(), Error> {
+        if !self.evicts_to_log {
+            return Ok(());
+        }
+        let most = {
+            let mut share = self.lock_share(block)?;
+            if !share.lacks_pins(count) {
+                return Ok(());
+            }
+            share.reserved_max()
+        };
+        let kept = kept_in_memory(&mut LanesOf(self), &mut SharesOf(self), block)?;
+        match kept.filter(|(kept, _)| kept.saturating_add(count) > most) {
+            Some((_, block)) => Err(Error::Unreadable { block }),
+            None => Ok(()),
+        }
     }
 
     /// Evicts blocks until a share can pin `count` more. Returns whether writing home is what is

@@ -26,6 +26,7 @@ use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::ports::error::{DeviceError, DeviceOperation, MediumError, MediumErrorKind};
 use crate::ports::pmem::Pmem;
+use crate::reclaim::movable::each_in_memory;
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber};
 
 impl JournalError {
@@ -141,6 +142,35 @@ pub fn filled_by<P: Pmem, H: Hook>(
         }
     }
     Ok(first.filter(|_| !may_go))
+}
+
+/// How many blocks of the index that has `block` keep their newest content in memory, since a block
+/// that cannot be read keeps the heads of their lanes. Returns that block too, or `None` where
+/// there are none.
+///
+/// # Errors
+/// The lanes' errors.
+pub fn kept_in_memory<P: Pmem, H: Hook>(
+    lanes: &mut (impl Lanes<P, H> + ?Sized),
+    indexes: &mut impl Indexes,
+    block: BlockNumber,
+) -> Result<Option<(usize, BlockNumber)>, JournalError> {
+    let mut of_lanes = [0_usize; LANES_MAX as usize];
+    indexes.of(block, |index| {
+        let newest = each_in_memory(index).filter_map(|(_, block)| index.newest(block));
+        for frame in newest.map(|id| index.frame(id)).filter(|frame| !frame.folded) {
+            if let Some(count) = of_lanes.get_mut(usize::from(frame.lane.raw())) {
+                *count = count.saturating_add(1);
+            }
+        }
+    });
+    let (mut kept, mut first) = (0_usize, None);
+    for (lane, count) in (0..).map(LaneNumber).zip(of_lanes).filter(|(_, count)| *count > 0) {
+        if let Some(block) = pinned_by(lanes, indexes, lane)? {
+            (kept, first) = (kept.saturating_add(count), first.or(Some(block)));
+        }
+    }
+    Ok(first.map(|block| (kept, block)))
 }
 
 /// The segment of a lane's disk-side log that is cleaned with the least work, among those that
