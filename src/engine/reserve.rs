@@ -583,11 +583,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let own = (0..others.count()).map(|at| others.block(at));
         let beside = own.filter(|other| self.share_together(*other, block)).count();
         let could_be = |share: &Share| share.reserved_max() > share.reserved;
+        let mut stays = false;
         if could_be(&*self.lock_share(block)?) {
-            let stays = self.evict(&[(block, 1)])? || self.are_pins_of(block, beside)?;
+            let wanted = usize::from(self.needs_pin_of(block)?);
+            stays = self.evict([(block, wanted)])? || self.are_pins_of(block, beside)?;
             let has_room = |_| {
-                self.lock_share(block)
-                    .is_ok_and(|mut share| share.has_room() && !(stays && share.lacks_pins(1)))
+                self.lock_share(block).is_ok_and(|mut share| {
+                    share.has_room() && !(stays && self.lacks_pin(&mut share, block))
+                })
             };
             self.make_room(work.until, has_room)?;
         }
@@ -598,7 +601,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
-        self.check_pins_come_free(block, 1)?;
+        if stays && self.needs_pin_of(block)? {
+            self.check_pins_come_free(block, beside + 1)?;
+        }
         Err(self.short_of_room(work, work.reserved_bytes, Some(others), block))
     }
 

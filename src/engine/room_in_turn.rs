@@ -38,7 +38,7 @@ use journal_core::units::LaneNumber;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
-use crate::staging::work::{Wants, Work};
+use crate::staging::work::{WantedInShare, Wants, Work};
 use crate::threads::block_locks::{Age, Stripe};
 use crate::threads::sync::thread::let_others_run;
 use crate::threads::waiting::{Asleep, RoomWait};
@@ -53,18 +53,16 @@ const NAP_WITH_SEVERAL: Duration = Duration::from_millis(3);
 const QUIET: Duration = Duration::from_millis(100);
 
 impl Wants {
-    fn add(
-        &mut self,
-        bytes: u64,
-        frames: impl Iterator<Item = (BlockNumber, usize)>,
-        shares: usize,
-    ) {
+    fn add(&mut self, bytes: u64, wanted: &[WantedInShare], shares: usize) {
         self.bytes = self.bytes.max(bytes);
-        for (block, count) in frames {
-            let share = share_of(block, shares);
-            match self.frames.iter_mut().find(|known| share_of(known.0, shares) == share) {
-                Some(known) => known.1 = known.1.max(count),
-                None => self.frames.push((block, count)),
+        for more in wanted {
+            let share = share_of(more.block, shares);
+            match self.shares.iter_mut().find(|known| share_of(known.block, shares) == share) {
+                Some(known) => {
+                    known.frames = known.frames.max(more.frames);
+                    known.pins = known.pins.max(more.pins);
+                }
+                None => self.shares.push(*more),
             }
         }
     }
@@ -170,8 +168,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if work.has_room() || !self.waiting.has_older_for_room(age) {
             return Ok(());
         }
+        let pins = usize::from(self.may_need_pin(block)?);
         let wants = work.wants.get_or_insert_default();
-        wants.add(bytes, core::iter::once((block, 1)), self.shares.len());
+        wants.add(bytes, &[WantedInShare { block, frames: 1, pins }], self.shares.len());
         if !work.has_blocks() {
             // A transaction that may not wait any longer goes on; it is a small one.
             return self.await_room(work, age).map(drop);
@@ -189,18 +188,25 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         others: Option<&(impl Operations + ?Sized)>,
         block: BlockNumber,
     ) -> Error {
-        let mut frames = Vec::new();
+        let mut shares: Vec<WantedInShare> = Vec::new();
         if let Some(others) = others {
             let others = (0..others.count()).map(|at| others.block(at));
             for each in others.chain(core::iter::once(block)) {
-                match frames.iter_mut().find(|(known, _)| self.share_together(*known, each)) {
-                    Some((_, count)) => *count += 1,
-                    None => frames.push((each, 1)),
+                let pins = match self.may_need_pin(each) {
+                    Ok(needs) => usize::from(needs),
+                    Err(error) => return error,
+                };
+                match shares.iter_mut().find(|known| self.share_together(known.block, each)) {
+                    Some(known) => {
+                        known.frames += 1;
+                        known.pins += pins;
+                    }
+                    None => shares.push(WantedInShare { block: each, frames: 1, pins }),
                 }
             }
         }
         let wants = work.wants.get_or_insert_default();
-        wants.add(bytes, frames.into_iter(), self.shares.len());
+        wants.add(bytes, &shares, self.shares.len());
         work.is_short = true;
         // A caller that begins anew by itself lets other threads go on.
         let_others_run();
@@ -273,15 +279,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(true);
         }
         let Some(wants) = work.wants.clone() else { return Ok(true) };
+        let mut stays = false;
         if self.could_fit(&wants)? {
-            let stays = self.evict(&wants.frames)?;
+            stays = self.evict(wants.shares.iter().map(|it| (it.block, it.pins)))?;
             self.make_room(work.until, |_| self.fits(&wants, stays))?;
             self.give_from_hands()?;
             if self.grant(work)? {
                 return Ok(true);
             }
         }
-        self.waits_in_vain(&wants)
+        self.waits_in_vain(&wants, stays)
     }
 
     fn give_from_hands(&self) -> Result<(), Error> {
@@ -301,15 +308,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     fn grant_all(&self, work: &mut Work, wants: &Wants) -> Result<bool, Error> {
-        for (block, count) in &wants.frames {
-            let mut share = self.lock_share(*block)?;
-            if share.index.free_frames() < share.reserved + count || share.lacks_pins(*count) {
+        for WantedInShare { block, frames, pins } in wants.shares.iter().copied() {
+            let mut share = self.lock_share(block)?;
+            let lacks_pins = pins > 0 && share.lacks_pins(pins);
+            if share.index.free_frames() < share.reserved + frames || lacks_pins {
                 drop(share);
                 self.give_frames_back(work);
                 return Ok(false);
             }
-            share.reserved += count;
-            work.granted_frames.push((*block, *count));
+            share.reserved += frames;
+            work.granted_frames.push((block, frames));
         }
         // A transaction that is too large for a lane is told so when it begins again.
         if wants.bytes == 0 || wants.bytes > self.common.geometry.lane_bytes {
@@ -328,20 +336,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn fits(&self, wants: &Wants, pins: bool) -> bool {
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         let has_bytes = self.each_lane().any(|lane| self.lane(lane).unreserved.left() >= needed);
-        let has_frames = |(block, count): &(BlockNumber, usize)| {
-            self.lock_share(*block).is_ok_and(|mut share| {
-                let has_frames = share.index.free_frames() >= share.reserved + count;
-                has_frames && !(pins && share.lacks_pins(*count))
+        let has_frames = |wanted: &WantedInShare| {
+            self.lock_share(wanted.block).is_ok_and(|mut share| {
+                let has_frames = share.index.free_frames() >= share.reserved + wanted.frames;
+                has_frames && !(pins && wanted.pins > 0 && share.lacks_pins(wanted.pins))
             })
         };
-        has_bytes && wants.frames.iter().all(has_frames)
+        has_bytes && wants.shares.iter().all(has_frames)
     }
 
     /// Whether all that is wanted would be there if all records were home (N4).
     fn could_fit(&self, wants: &Wants) -> Result<bool, Error> {
-        for (block, count) in &wants.frames {
-            let share = self.lock_share(*block)?;
-            if share.reserved_max() < share.reserved + count {
+        for wanted in &wants.shares {
+            let share = self.lock_share(wanted.block)?;
+            if share.reserved_max() < share.reserved + wanted.frames {
                 return Ok(false);
             }
         }
@@ -363,14 +371,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a block that cannot be read keeps what is wanted from coming free, in all lanes.
-    /// Then the transaction is told when it goes on.
-    fn waits_in_vain(&self, wants: &Wants) -> Result<bool, Error> {
-        for (at, count) in &wants.frames {
-            let has_some = self.lock_share(*at)?.index.free_frames() >= *count;
+    /// Then the transaction is told when it goes on. `stays` says whether an eviction has found
+    /// blocks that cannot be moved.
+    fn waits_in_vain(&self, wants: &Wants, stays: bool) -> Result<bool, Error> {
+        for wanted in &wants.shares {
+            let has_some = self.lock_share(wanted.block)?.index.free_frames() >= wanted.frames;
             if !has_some {
-                self.check_not_filled_by_more(*at)?;
+                self.check_not_filled_by_more(wanted.block)?;
             }
-            self.check_pins_come_free(*at, *count)?;
+            if stays {
+                self.check_pins_come_free(wanted.block, wanted.pins)?;
+            }
         }
         let needed = wants.bytes + self.kept_bytes(wants.bytes);
         for lane in self.each_lane() {

@@ -15,8 +15,17 @@ use crate::threads::block_locks::Stripe;
 pub(crate) struct Wants {
     /// Bytes of a lane, any lane.
     pub(crate) bytes: u64,
-    /// How many frames, in the share of the index that has a block; each share once.
-    pub(crate) frames: Vec<(BlockNumber, usize)>,
+    /// In shares of the index, each share once.
+    pub(crate) shares: Vec<WantedInShare>,
+}
+
+/// What is wanted in the share of the index that has this block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedInShare {
+    pub(crate) block: BlockNumber,
+    pub(crate) frames: usize,
+    /// Blocks that may have to be pinned.
+    pub(crate) pins: usize,
 }
 
 /// What a transaction holds, and the memory where it is prepared. The blocks of a few operations in

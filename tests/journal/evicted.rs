@@ -449,42 +449,91 @@ fn a_transaction_that_changes_more_blocks_than_fit_is_refused() {
     assert_eq!(journal.stats().expect("counts").checkpointed.blocks, 0);
 }
 
-/// A block cannot be read, and its change lies at the head of a ring. The cache is full all the time,
-/// and the log is too, unless it is long. Nobody waits for ever: transactions go on, or are told what
-/// keeps them. A new image of the block ends it.
+/// What the first block has, in the log.
+const MARK: [u8; 24] = *b"what lies in the log has";
+
+/// A journal with a cache of eight blocks. Its first block has rotted in the log, and a change of
+/// that block lies at the head of a ring.
+fn with_one_unreadable(name: &str, log_blocks: u32) -> (Made, DynJournal) {
+    let mut made = Made::new(name, TwoLevel::new().into(), log_blocks);
+    made.options = made.options.lane_bytes(32 << 10).cache_bytes(8 * BLOCK);
+    let journal = made.format();
+    let mut image = vec![7; BLOCK];
+    image[..MARK.len()].copy_from_slice(&MARK);
+    journal.transact(|tx| tx.write(block(0), &image)).expect("commits");
+    journal.transact(|tx| tx.write_at(block(0), 99, &[1])).expect("commits");
+    drop(journal);
+    let mut disk = std::fs::read(&made.disk.0).expect("the disk's file");
+    let at = disk.windows(MARK.len()).position(|bytes| bytes == MARK);
+    disk[at.expect("is in the log")] ^= 1;
+    std::fs::write(&made.disk.0, disk).expect("is written");
+    let journal = made.open();
+    assert_eq!(journal.unreadable(), Ok(vec![block(0)]));
+    (made, journal)
+}
+
+/// Fails if a test takes longer than this.
+fn within(seconds: u64, what: &str, test: impl FnOnce() + Send + 'static) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        tell.send(()).expect("is awaited");
+    });
+    let ended = told.recv_timeout(Duration::from_secs(seconds));
+    assert!(ended != Err(RecvTimeoutError::Timeout), "{what}: it waits for ever");
+    thread.join().expect("does not panic");
+}
+
+/// EV5. The cache is full all the time, and the log is too, unless it is long. Nobody waits for
+/// ever: transactions go on, or are told what keeps them. What replaces the block ends it.
 #[test]
 fn what_cannot_be_read_keeps_nobody_waiting_for_the_cache() {
-    const MARK: [u8; 24] = *b"what lies in the log has";
-    for log_blocks in [8, 24, 256] {
-        let (tell, told) = std::sync::mpsc::channel();
-        let writer = std::thread::spawn(move || {
-            let name = format!("unreadable-{log_blocks}");
-            let mut made = Made::new(&name, TwoLevel::new().into(), log_blocks);
-            made.options = made.options.lane_bytes(32 << 10).cache_bytes(8 * BLOCK);
-            let journal = made.format();
-            let mut image = vec![7; BLOCK];
-            image[..MARK.len()].copy_from_slice(&MARK);
-            journal.transact(|tx| tx.write(block(0), &image)).expect("commits");
-            journal.transact(|tx| tx.write_at(block(0), 99, &[1])).expect("commits");
-            drop(journal);
-            let mut disk = std::fs::read(&made.disk.0).expect("the disk's file");
-            let at = disk.windows(MARK.len()).position(|bytes| bytes == MARK);
-            disk[at.expect("is in the log")] ^= 1;
-            std::fs::write(&made.disk.0, disk).expect("is written");
-            let journal = made.open();
-            let change = |number| journal.transact(|tx| tx.write_at(block(number), 0, &[1]));
-            let refused = (0..3000).find_map(|round| change(1 + round * 7 % 60).err());
+    type Cure = fn(&DynJournal) -> Result<(), nvm_journal::Error>;
+    let cures: [Cure; 3] = [
+        |journal| journal.transact(|tx| tx.write(block(0), &[8; BLOCK])),
+        |journal| journal.transact(|tx| tx.write_metadata(block(0), &[8; BLOCK])),
+        |journal| journal.transact(|tx| tx.discard(block(0))),
+    ];
+    let cases = [8, 24, 256].into_iter().flat_map(|log| (0..).zip(cures).map(move |it| (log, it)));
+    for (log_blocks, (at, cure)) in cases {
+        let name = format!("unreadable-{log_blocks}-{at}");
+        within(100, &name.clone(), move || {
+            let (_made, journal) = with_one_unreadable(&name, log_blocks);
+            let change = |round: u64| {
+                let number = block(1 + round * 7 % 60);
+                match round % 3 {
+                    0 => journal
+                        .commit(&[Operation::write(number, &[1; BLOCK])], Durability::Durable)
+                        .map(drop),
+                    1 => journal.transact_gathered(|tx| tx.write_at(number, 0, &[1])),
+                    _ => journal.transact(|tx| tx.write_at(number, 0, &[1])),
+                }
+            };
+            let refused = (0..2000).find_map(|round| change(round).err());
             let expected = nvm_journal::Error::Unreadable { block: block(0) };
-            assert!(refused.is_none_or(|error| error == expected), "{refused:?}");
-            assert_eq!(journal.unreadable(), Ok(vec![block(0)]));
-            journal.transact(|tx| tx.write(block(0), &image)).expect("is the cure");
-            (0..300).try_for_each(|round| change(1 + round * 7 % 60)).expect("goes on");
-            tell.send(()).expect("is awaited");
+            assert!(refused.is_none_or(|error| error == expected), "{name}: {refused:?}");
+            cure(&journal).expect("ends it");
+            (0..200).try_for_each(change).expect("goes on");
         });
-        let ended = told.recv_timeout(Duration::from_secs(100));
-        assert!(ended != Err(RecvTimeoutError::Timeout), "{log_blocks}: it waits for ever");
-        writer.join().expect("does not panic");
     }
+}
+
+/// A transaction has all that is pinned, and a block cannot be read. There is room in the log, so
+/// another transaction waits, and goes on when the first one has ended.
+#[test]
+fn beside_what_cannot_be_read_a_transaction_waits_for_those_that_will_end() {
+    within(100, "waits", || {
+        let (_made, journal) = with_one_unreadable("waits", 256);
+        let mut first = journal.begin().expect("begins");
+        (1..=8).try_for_each(|it| first.write_at(block(it), 0, &[1])).expect("fits");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| journal.transact(|tx| tx.write_at(block(9), 0, &[1])));
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(!second.is_finished(), "it waits");
+            first.commit().expect("commits");
+            second.join().expect("goes on").expect("finds room");
+        });
+    });
 }
 
 /// Without the rule blocks go home from the cache, over what is there.

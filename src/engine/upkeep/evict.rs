@@ -18,9 +18,10 @@
 //! EV4. A block that a transaction has stays. Where others have some, the transaction that needs
 //!      room waits for them, and nothing goes home for it. Where it has all itself, they go home:
 //!      it would wait for itself.
-//! EV5. A block that cannot be read keeps the head of its lane, and so in memory what lies behind
-//!      it. No transaction waits for the room that this takes: it is told which block it is. One
-//!      that writes that block anew, or discards it, needs no room to pin it.
+//! EV5. A block that cannot be read keeps the head of its lane. What lies behind it goes to the log
+//!      all the same, but not home. Where it cannot go to the log, no transaction waits for the room
+//!      that it takes: it is told which block it is. One that writes that block anew, or discards
+//!      it, needs no room to pin it. The cache may grow by such blocks.
 //!
 //! **Crash**: as for a move.
 
@@ -48,19 +49,40 @@ const IN_VAIN_MAX: u32 = 4;
 type Candidate = (Stamp, BlockNumber);
 
 impl<L, M: Machine> Shared<L, M> {
-    /// Whether the cache has no room to pin a block that needs some (EV5).
+    /// Whether the cache has no room to pin a block that needs some.
     #[inline(always)]
     pub(crate) fn lacks_pin(&self, share: &mut Share, block: BlockNumber) -> bool {
-        let needs_none = |share: &Share| share.is_in_memory(block) || share.is_unreadable(block);
-        self.evicts_to_log && !needs_none(share) && share.lacks_pins(1)
+        self.evicts_to_log && Self::needs_pin(share, block) && share.lacks_pins(1)
+    }
+
+    /// Whether a block that is changed needs room to be pinned: it is not pinned yet, and it can be
+    /// read (EV5).
+    fn needs_pin(share: &Share, block: BlockNumber) -> bool {
+        !share.is_in_memory(block) && !share.is_unreadable(block)
+    }
+
+    /// Like [`needs_pin`](Self::needs_pin), of a block in whichever share.
+    #[cold]
+    pub(crate) fn needs_pin_of(&self, block: BlockNumber) -> Result<bool, Error> {
+        Ok(self.evicts_to_log && Self::needs_pin(&*self.lock_share(block)?, block))
     }
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Whether a block may need room to be pinned when a transaction that waits has its turn. What
+    /// is pinned now may be evicted until then.
+    #[cold]
+    pub(crate) fn may_need_pin(&self, block: BlockNumber) -> Result<bool, Error> {
+        Ok(self.evicts_to_log && !self.lock_share(block)?.is_unreadable(block))
+    }
+
     /// Makes room in the cache to pin these numbers of blocks, each in the share of the index that
     /// has a block. Returns whether writing home is what is left to make room.
     #[cold]
-    pub(crate) fn evict(&self, wanted: &[(BlockNumber, usize)]) -> Result<bool, Error> {
+    pub(crate) fn evict(
+        &self,
+        wanted: impl IntoIterator<Item = (BlockNumber, usize)>,
+    ) -> Result<bool, Error> {
         if !self.evicts_to_log {
             return Ok(false);
         }
@@ -69,8 +91,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(true);
         }
         let mut needs_home = false;
-        for (block, count) in wanted {
-            needs_home |= self.with_upkeep_first(|cell| self.evict_for(cell, *block, *count))?;
+        for (block, count) in wanted.into_iter().filter(|(_, count)| *count > 0) {
+            needs_home |= self.with_upkeep_first(|cell| self.evict_for(cell, block, count))?;
         }
         Ok(needs_home)
     }
@@ -83,20 +105,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(self.lacks_pin(&mut share, block) && share.in_memory() <= own)
     }
 
-    /// Checks that no block that cannot be read keeps a share from having room to pin `count` more
-    /// blocks beside those that stay for it.
+    /// Checks that a share can have room to pin `count` more blocks, beside those that a block that
+    /// cannot be read keeps where they are. An eviction has found that some cannot be moved.
     #[cold]
     pub(crate) fn check_pins_come_free(
         &self,
         block: BlockNumber,
         count: usize,
     ) -> Result<(), Error> {
-        if !self.evicts_to_log {
-            return Ok(());
-        }
         let most = {
             let mut share = self.lock_share(block)?;
-            if !share.lacks_pins(count) {
+            if count == 0 || !share.lacks_pins(count) {
                 return Ok(());
             }
             share.reserved_max()

@@ -245,14 +245,20 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             taken.log_blocks = at.saturating_add(1);
             (Form::Log, NAMED_SLOT_LEN, Later::Logged(at))
         };
+        let told;
+        let update = match alike.of(update) {
+            Some(alike) => {
+                told = Update { alike, ..*update };
+                &told
+            }
+            None => update,
+        };
         let mut encoder = Encoder::new(room);
         let placement = if is_lent {
             versions.with_old(update.block, image.is_none(), |lent| {
                 let (old, check) = (lent.map(|(old, _)| old), lent.and_then(|(_, check)| check));
                 self.placement(&Update { old, ..*update }, check, &mut encoder, free.goes)
             })
-        } else if let Some(alike) = alike.of(update) {
-            self.placement(&Update { alike, ..*update }, None, &mut encoder, free.goes)
         } else {
             self.placement(update, None, &mut encoder, free.goes)
         };

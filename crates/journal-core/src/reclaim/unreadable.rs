@@ -144,9 +144,9 @@ pub fn filled_by<P: Pmem, H: Hook>(
     Ok(first.filter(|_| !may_go))
 }
 
-/// How many blocks of the index that has `block` keep their newest content in memory, since a block
-/// that cannot be read keeps the heads of their lanes. Returns that block too, or `None` where
-/// there are none.
+/// How many blocks of the index that has `block` keep their newest content in memory, unless it is
+/// moved: a block that cannot be read keeps the heads of their lanes. Returns that block too, or
+/// `None` where there are none.
 ///
 /// # Errors
 /// The lanes' errors.

@@ -61,7 +61,7 @@ use policy_codec::{Changed, differ, xor};
 
 mod model;
 
-use model::{Batches, Logged};
+use model::{Batches, Logged, NAME_BYTES};
 pub use model::{Choice, Disk, Medium, Wish, coding_ns};
 
 /// Settings of the policy, each with its default. None of it is on the medium.
@@ -154,9 +154,10 @@ impl Settings {
         Self { bypass, ..self }
     }
 
-    /// The disk that has the disk-side log, if data may go there where that costs less. All that a
-    /// transaction writes there shares one sync. `None`, the default: no data does, so that no
-    /// commit waits for the disk.
+    /// The disk that has the disk-side log, if data may go there where that costs less. What a
+    /// transaction overwrites there shares one sync: each block is chosen as if the others of its
+    /// transaction went there too. `None`, the default: no data does, so that no commit waits for
+    /// the disk.
     #[must_use]
     pub const fn bypasses(self, log: Option<Disk>) -> Self {
         let bypass = match log {
@@ -227,9 +228,6 @@ enum Bypass {
     /// What costs less there, on this disk.
     Cheaper(Disk),
 }
-
-/// Bytes in a record that name a block of the disk-side log, with its descriptor.
-const NAME_BYTES: usize = 32;
 
 /// The most bytes of patches that are logged without the new image. Of more, another form might be
 /// better.

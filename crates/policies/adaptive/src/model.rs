@@ -101,6 +101,9 @@ const HOMES_PER_SHIELD: u64 = 4;
 /// their lanes and of some that do not.
 const BLOCKS_PER_HOME: u64 = 12;
 
+/// Bytes in a record that name a block of the disk-side log, behind its descriptor.
+pub(crate) const NAME_BYTES: usize = 16;
+
 /// What it costs to log something of a block of `block_bytes`, now and later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged<'a> {
@@ -129,8 +132,10 @@ impl Logged<'_> {
     /// shares a sync with others, of which there are `alike` with it.
     pub(crate) fn time_on(&self, disk: &Disk, alike: u32) -> u64 {
         let sync_ns = u64::from(disk.sync_ns).checked_div(alike.into()).unwrap_or(0);
+        let name_ns = self.medium.time_of(NAME_BYTES);
         let home_ns = self.home_ns(self.block_bytes);
-        u64::from(disk.block_ns).saturating_add(sync_ns).saturating_add(home_ns)
+        let on_disk_ns = u64::from(disk.block_ns).saturating_add(sync_ns);
+        on_disk_ns.saturating_add(name_ns).saturating_add(home_ns)
     }
 
     /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
