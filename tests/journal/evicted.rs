@@ -454,9 +454,9 @@ const MARK: [u8; 24] = *b"what lies in the log has";
 
 /// A journal with a cache of eight blocks. Its first block has rotted in the log, and a change of
 /// that block lies at the head of a ring.
-fn with_one_unreadable(name: &str, log_blocks: u32) -> (Made, DynJournal) {
+fn with_one_unreadable(name: &str, lanes: u16, log_blocks: u32) -> (Made, DynJournal) {
     let mut made = Made::new(name, TwoLevel::new().into(), log_blocks);
-    made.options = made.options.lane_bytes(32 << 10).cache_bytes(8 * BLOCK);
+    made.options = made.options.lanes(lanes).lane_bytes(32 << 10).cache_bytes(8 * BLOCK);
     let journal = made.format();
     let mut image = vec![7; BLOCK];
     image[..MARK.len()].copy_from_slice(&MARK);
@@ -498,7 +498,7 @@ fn what_cannot_be_read_keeps_nobody_waiting_for_the_cache() {
     for (log_blocks, (at, cure)) in cases {
         let name = format!("unreadable-{log_blocks}-{at}");
         within(100, &name.clone(), move || {
-            let (_made, journal) = with_one_unreadable(&name, log_blocks);
+            let (_made, journal) = with_one_unreadable(&name, 2, log_blocks);
             let change = |round: u64| {
                 let number = block(1 + round * 7 % 60);
                 match round % 3 {
@@ -523,9 +523,14 @@ fn what_cannot_be_read_keeps_nobody_waiting_for_the_cache() {
 #[test]
 fn beside_what_cannot_be_read_a_transaction_waits_for_those_that_will_end() {
     within(100, "waits", || {
-        let (_made, journal) = with_one_unreadable("waits", 256);
+        let (_made, journal) = with_one_unreadable("waits", 1, 256);
+        let mut all = 1..=8;
+        let pin = |tx: &mut nvm_journal::Transaction<'_, _, _>| {
+            all.try_for_each(|it| tx.write_at(block(it), 0, &[1]))
+        };
+        journal.transact(pin).expect("fits");
         let mut first = journal.begin().expect("begins");
-        (1..=8).try_for_each(|it| first.write_at(block(it), 0, &[1])).expect("fits");
+        (1..=8).try_for_each(|it| first.write_at(block(it), 0, &[2])).expect("are pinned");
         std::thread::scope(|scope| {
             let second = scope.spawn(|| journal.transact(|tx| tx.write_at(block(9), 0, &[1])));
             std::thread::sleep(Duration::from_millis(300));
