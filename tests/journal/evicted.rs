@@ -484,7 +484,7 @@ fn within(seconds: u64, what: &str, test: impl FnOnce() + Send + 'static) {
     thread.join().expect("does not panic");
 }
 
-/// EV5. The cache is full all the time, and the log is too, unless it is long. Nobody waits for
+/// The cache is full all the time, and the log is too, unless it is long. Nobody waits for
 /// ever: transactions go on, or are told what keeps them. What replaces the block ends it.
 #[test]
 fn what_cannot_be_read_keeps_nobody_waiting_for_the_cache() {

@@ -18,10 +18,10 @@
 //! EV4. A block that a transaction has stays. Where others have some, the transaction that needs
 //!      room waits for them, and nothing goes home for it. Where it has all itself, they go home:
 //!      it would wait for itself.
-//! EV5. A block that cannot be read keeps the head of its lane. What lies behind it goes to the log
-//!      all the same, but not home. Where it cannot go to the log, no transaction waits for the room
-//!      that it takes: it is told which block it is. One that writes that block anew, or discards
-//!      it, needs no room to pin it. The cache may grow by such blocks.
+//! EV5. A block that cannot be read keeps the head of its lane. What lies behind it goes to the
+//!      log all the same, but not home. Where it cannot go to the log, no transaction waits for the
+//!      room that it takes: it is told which block it is. One that writes that block anew, or
+//!      discards it, needs no room to pin it. The cache may grow by such blocks.
 //!
 //! **Crash**: as for a move.
 
