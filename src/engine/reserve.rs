@@ -535,7 +535,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let is_low = self.is_low(&share) && !work.is_out_of_time();
         drop(share);
         if !is_there {
-            self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, others, block))?;
+            self.stopped(ShortOf::Frames, || self.make_room_for_frame(work, age, others, block))?;
         } else if is_low {
             let stepped = self.stopped(ShortOf::Frames, || self.step_ahead(block));
             self.or_give_up_frame(stepped, block)?;
@@ -566,6 +566,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     pub(crate) fn make_room_for_frame(
         &self,
         work: &mut Work,
+        age: Age,
         others: &(impl Operations + ?Sized),
         block: BlockNumber,
     ) -> Result<(), Error> {
@@ -586,11 +587,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut stays = false;
         if could_be(&*self.lock_share(block)?) {
             let wanted = usize::from(self.needs_pin_of(block)?);
-            stays = self.evict([(block, wanted)])? || self.are_pins_of(block, beside)?;
+            stays = self.evict([(block, wanted)])? || self.are_pins_of(block, age)?;
             let has_room = |_| {
-                self.lock_share(block).is_ok_and(|mut share| {
-                    share.has_room() && !(stays && self.lacks_pin(&mut share, block))
-                })
+                let share = self.lock_share(block);
+                share.is_ok_and(|mut share| self.has_room_for(&mut share, block, stays))
             };
             self.make_room(work.until, has_room)?;
         }
@@ -601,7 +601,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Err(Error::TooManyBlocks { blocks: beside + 1 });
         }
         self.check_not_filled(block)?;
-        if stays && self.needs_pin_of(block)? {
+        if stays {
             self.check_pins_come_free(block, beside + 1)?;
         }
         Err(self.short_of_room(work, work.reserved_bytes, Some(others), block))

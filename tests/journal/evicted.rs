@@ -409,6 +409,26 @@ fn what_a_transaction_has_itself_goes_home_for_it() {
     }
 }
 
+/// Nor does it wait for itself where it has only read what is pinned.
+#[test]
+fn what_a_transaction_has_read_itself_goes_home_for_it() {
+    let made = Made::new("own-read", TwoLevel::new().into(), 256);
+    let journal = made.format();
+    for it in 0..CACHED as u64 {
+        journal.transact(|tx| tx.write_at(block(it), 0, &[1])).expect("commits");
+    }
+    let mut found = vec![0; BLOCK];
+    let mut once = || -> Result<(), nvm_journal::Error> {
+        let mut tx = journal.begin()?;
+        (0..CACHED as u64).try_for_each(|it| tx.read(block(it), &mut found).map(drop))?;
+        tx.write_at(block(50), 0, &[2])?;
+        tx.commit().map(drop)
+    };
+    assert!((0..8).any(|_| once().is_ok()), "it does not come to an end");
+    journal.read_at(block(50), 0, &mut found[..1]).expect("reads");
+    assert_eq!(found[0], 2);
+}
+
 /// EV2: a block that is read again and again stays, however long ago it was changed.
 #[test]
 fn what_is_used_is_evicted_last() {

@@ -37,6 +37,7 @@ use crate::shared::Shared;
 use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::Stage;
 use crate::shared::share::Share;
+use crate::threads::block_locks::Age;
 
 /// An eviction moves the blocks that a share has room for, divided by this, or more.
 const EVICTED_PART: usize = 8;
@@ -53,6 +54,11 @@ impl<L, M: Machine> Shared<L, M> {
     #[inline(always)]
     pub(crate) fn lacks_pin(&self, share: &mut Share, block: BlockNumber) -> bool {
         self.evicts_to_log && Self::needs_pin(share, block) && share.lacks_pins(1)
+    }
+
+    /// Whether a share has room for a block's frame, and to pin the block if that `pins`.
+    pub(crate) fn has_room_for(&self, share: &mut Share, block: BlockNumber, pins: bool) -> bool {
+        share.has_room() && !(pins && self.lacks_pin(share, block))
     }
 
     /// Whether a block that is changed needs room to be pinned: it is not pinned yet, and it can be
@@ -97,12 +103,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(needs_home)
     }
 
-    /// Whether the cache has no room to pin this block, and a transaction that has `own` blocks in
-    /// its share has all that are pinned there (EV4).
+    /// Whether the cache has no room to pin this block, and the transaction of this age has all
+    /// that are pinned in its share: those that it has written, and those that it has read (EV4).
     #[cold]
-    pub(crate) fn are_pins_of(&self, block: BlockNumber, own: usize) -> Result<bool, Error> {
+    pub(crate) fn are_pins_of(&self, block: BlockNumber, age: Age) -> Result<bool, Error> {
+        let mut listed = Vec::new();
         let mut share = self.lock_share(block)?;
-        Ok(self.lacks_pin(&mut share, block) && share.in_memory() <= own)
+        if !self.lacks_pin(&mut share, block) {
+            return Ok(false);
+        }
+        share.list_pinned(&mut listed);
+        drop(share);
+        Ok(listed.iter().all(|(_, _, pinned)| self.blocks.holder_of(*pinned) == Some(age)))
     }
 
     /// Checks that a share can have room to pin `count` more blocks, beside those that a block that
