@@ -32,8 +32,8 @@
 //! sync behind it, and the blocks that go home for the room that is taken. It does not try what it
 //! does not hope to gain by. [`Adaptive::choose`] says what was chosen, for counting.
 //!
-//! It is told the old image, or logs the whole block. Where that image is at hand, a few patches are
-//! enough for it. What the medium is can be measured: [`Settings::line_nanos`].
+//! It is told the old image, or logs the whole block. Where that image is at hand, a few patches
+//! are enough for it. What the medium is can be measured: [`Settings::line_nanos`].
 
 #![no_std]
 #![forbid(unsafe_code)]
