@@ -123,6 +123,11 @@ impl Cache {
         self.kept.find_mut(block).is_some_and(|kept| core::mem::take(&mut kept.is_used))
     }
 
+    /// Whether a block was used since then.
+    pub(crate) fn is_used(&self, block: BlockNumber) -> bool {
+        self.kept.find(block).is_some_and(|kept| kept.is_used)
+    }
+
     pub(crate) fn blocks(&self) -> usize {
         self.kept.len() - self.stale
     }

@@ -17,6 +17,7 @@ use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
 use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
+use journal_core::units::Stamp;
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem, Scope};
 
 use crate::shared::home_cell::one_sync::DiskOf;
@@ -57,6 +58,8 @@ pub(crate) struct UpkeepCell {
     /// Blocks in slots, those that were changed longest ago, and which of them are left.
     pub(crate) in_slots: Vec<Listed>,
     pub(crate) left_in_slots: Left,
+    /// Pinned blocks that are evicted next, with their stamps, the first ones last.
+    pub(crate) to_evict: Vec<(Stamp, BlockNumber)>,
     /// The number of the node, of all the indexes, from which on superseded versions are looked
     /// for.
     pub(crate) next_node: usize,
@@ -89,6 +92,7 @@ impl UpkeepCell {
             left_of_coming: Left::NONE,
             in_slots: Vec::new(),
             left_in_slots: Left::NONE,
+            to_evict: Vec::new(),
             next_node: 0,
             in_vain: None,
             frames_max,

@@ -70,7 +70,17 @@ impl Share {
 
     /// Whether the newest content of a block lies in persistent memory.
     pub(crate) fn is_in_memory(&self, block: BlockNumber) -> bool {
-        stamp_in_memory(&self.index, block).is_some()
+        self.stamp_in_memory(block).is_some()
+    }
+
+    /// When the newest content of a block was committed, if it lies in persistent memory.
+    pub(crate) fn stamp_in_memory(&self, block: BlockNumber) -> Option<Stamp> {
+        stamp_in_memory(&self.index, block)
+    }
+
+    /// Whether the cache has noted that a block was used, since an eviction has listed it.
+    pub(crate) fn is_used(&self, block: BlockNumber) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.is_used(block))
     }
 
     /// Whether a checkpoint has found that a block cannot be read.

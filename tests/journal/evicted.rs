@@ -453,6 +453,36 @@ fn what_is_used_is_evicted_last() {
     assert!(!is_on_disk(true) && is_on_disk(false));
 }
 
+/// EV6: a transaction that finds the cache full moves as many blocks as a step has the time for. The
+/// others of the list go in later steps, if nothing has changed or used them meanwhile.
+#[test]
+fn an_eviction_moves_no_more_blocks_than_a_step_has_time_for() {
+    let most_moved = |longest_stop: Duration| {
+        let mut made = Made::new("step", TwoLevel::new().into(), 256);
+        made.options = made.options.cache_bytes(4 * CACHED * BLOCK).longest_stop(longest_stop);
+        let journal = made.format();
+        let mut model = vec![vec![0; BLOCK]; 300];
+        let (mut most, mut before) = (0, 0);
+        for round in 0..450_u64 {
+            let number = round * 7 % 300;
+            model[number as usize][40..43].fill(round as u8);
+            journal.transact(|tx| tx.write_at(block(number), 40, &[round as u8; 3])).expect("fits");
+            let moved = journal.stats().expect("counts").moved;
+            (most, before) = (most.max(moved - before), moved);
+        }
+        made.holds(&journal, &model);
+        let stats = journal.stats().expect("counts");
+        assert_eq!(stats.checkpointed.blocks, 0, "nothing goes home");
+        assert!(stats.moved > 300, "{}", stats.moved);
+        drop(journal);
+        made.holds(&made.open(), &model);
+        most
+    };
+    assert_eq!(most_moved(Duration::from_nanos(1)), 1);
+    assert_eq!(most_moved(Duration::from_nanos(3 * BLOCK as u64)), 3);
+    assert!(most_moved(Duration::from_millis(1)) > 3);
+}
+
 /// A transaction may change as many blocks as the cache has room for, and no more.
 #[test]
 fn a_transaction_that_changes_more_blocks_than_fit_is_refused() {

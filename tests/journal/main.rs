@@ -31,6 +31,7 @@ mod room;
 mod slot_use;
 mod slots;
 mod snapshots;
+mod spared;
 mod spilled;
 mod threads;
 mod ticks;

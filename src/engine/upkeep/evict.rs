@@ -23,14 +23,24 @@
 //!      room that it takes: it is told which block it is. One that writes that block anew, or
 //!      discards it, needs no room to pin it. The cache may grow by such blocks.
 //!
+//! EV6. An eviction takes steps, and gives the upkeep back between them. A step moves as many
+//!      blocks as a step writes home in the time that [`Options::longest_stop`] says, and at least
+//!      as many as its transaction wants. Or it makes room for moves, and empties one segment at
+//!      most. The list of what goes next outlives a step, and is a hint: each block is asked again.
+//!
 //! **Crash**: as for a move.
+//!
+//! [`Options::longest_stop`]: crate::Options::longest_stop
+
+use std::time::Instant;
 
 use journal_core::BlockNumber;
-use journal_core::parts::{Movable, kept_in_memory};
+use journal_core::parts::{Movable, Step, kept_in_memory};
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
+use crate::engine::upkeep::in_steps::{Made, Which};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -46,8 +56,41 @@ const EVICTED_PART: usize = 8;
 /// Each time it tries twice as many.
 const IN_VAIN_MAX: u32 = 4;
 
+/// How many steps an eviction takes at most for each frame of the index.
+const STEPS_EACH: u64 = 2;
+
 /// A block that may be evicted, and when it was changed last.
 type Candidate = (Stamp, BlockNumber);
+
+/// What the steps of an eviction have done so far.
+#[derive(Debug, Default)]
+struct Eviction {
+    /// How often none of the blocks that were tried could be moved.
+    in_vain: u32,
+    /// Whether the next step frees frames and ring space before it moves anything.
+    frees: bool,
+    /// Whether a pass for older versions is under way.
+    passes: bool,
+    made: Made,
+}
+
+/// What has come of one step of an eviction.
+enum Evicted {
+    /// There is room, or other transactions have all that could make some.
+    Enough,
+    /// Another step follows.
+    More,
+    /// Nothing is left but to write home.
+    NeedsHome,
+}
+
+/// Keeps the first ones of a list, in any order.
+fn keep_first<T: Ord>(listed: &mut Vec<T>, count: usize) {
+    if (1..listed.len()).contains(&count) {
+        listed.select_nth_unstable(count - 1);
+    }
+    listed.truncate(count);
+}
 
 impl<L, M: Machine> Shared<L, M> {
     /// Whether the cache has no room to pin a block that needs some.
@@ -96,11 +139,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             // Without the rule all of them go home.
             return Ok(true);
         }
-        let mut needs_home = false;
+        let (mut eviction, start) = (Eviction::default(), Instant::now());
+        let mut needs_home = Ok(false);
         for (block, count) in wanted.into_iter().filter(|(_, count)| *count > 0) {
-            needs_home |= self.with_upkeep_first(|cell| self.evict_for(cell, block, count))?;
+            let Ok(before) = needs_home else { break };
+            needs_home = self.evict_for(&mut eviction, block, count).map(|needs| before || needs);
         }
-        Ok(needs_home)
+        self.note_made(&eviction.made, start);
+        needs_home
     }
 
     /// Whether the cache has no room to pin this block, and the transaction of this age has all
@@ -143,43 +189,178 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// left: some of its blocks are no transaction's, and they cannot be moved (EV3).
     fn evict_for(
         &self,
-        cell: &mut HeldUpkeep<'_>,
+        eviction: &mut Eviction,
         block: BlockNumber,
         count: usize,
     ) -> Result<bool, Error> {
-        // Others may pin more meanwhile. The rounds are enough if none does.
-        let mut rounds = self.lock_share(block)?.in_memory() + 1;
-        let mut in_vain = 0;
-        while self.lock_share(block)?.lacks_pins(count) {
-            let Some((listed, first)) = self.list_to_evict(block)? else { return Ok(false) };
-            if rounds == 0 || in_vain > IN_VAIN_MAX || !self.has_log_to_move_to(cell)? {
-                return Ok(true);
+        // Others may pin more meanwhile. The steps are enough if none does.
+        let mut left = STEPS_EACH * (self.frames() as u64 + 1);
+        eviction.in_vain = 0;
+        loop {
+            let freed = eviction.made.freed();
+            let step = self.with_upkeep_first(|cell| {
+                let step = self.evict_step(cell, eviction, (block, count));
+                step.inspect_err(|error| self.fail_of(*error))
+            });
+            if eviction.made.freed() > freed {
+                self.tell_waiters_for_room();
             }
-            rounds -= 1;
-            if in_vain > 0 {
-                // What is moved needs a frame as well.
-                self.fold_rings(cell)?;
-                self.free_superseded(cell)?;
+            match step? {
+                Evicted::Enough => return Ok(false),
+                Evicted::NeedsHome => return Ok(true),
+                _ if left == 0 => return Ok(true),
+                Evicted::More => left -= 1,
             }
-            let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(true) };
+        }
+    }
+
+    /// Takes one step of an eviction: it makes room for what moves, or moves no more blocks than
+    /// the transaction wants or than a step has the time for (EV6).
+    fn evict_step(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        eviction: &mut Eviction,
+        (block, count): (BlockNumber, usize),
+    ) -> Result<Evicted, Error> {
+        if !self.lock_share(block)?.lacks_pins(count) {
+            return Ok(Evicted::Enough);
+        }
+        self.check_not_failed()?;
+        if !self.has_to_evict(cell, (block, count << eviction.in_vain), eviction.in_vain)? {
+            return Ok(Evicted::Enough);
+        }
+        if eviction.in_vain > IN_VAIN_MAX {
+            return Ok(Evicted::NeedsHome);
+        }
+        let lacks_log = self.log_is_short(Stage::WriteHome);
+        // What is moved needs a frame as well, and its record takes ring space.
+        let lacks_more = eviction.frees || self.moved_at_once(cell).is_none();
+        if (lacks_log || lacks_more) && self.free_for_moves(cell, eviction, lacks_log)? {
+            return Ok(Evicted::More);
+        }
+        eviction.frees = false;
+        let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(Evicted::NeedsHome) };
+        let wanted = self.step_blocks.max(count) << eviction.in_vain;
+        let mut picked = self.pick_to_evict(cell, (block, count), wanted.min(most))?;
+        picked.sort_unstable_by_key(|(_, block)| *block);
+        if self.move_picked(cell, lane, &picked)? > 0 {
+            eviction.in_vain = 0;
+        } else {
             // Where the first ones cannot be read, there are others behind them.
-            let wanted = first.max(count) << in_vain;
-            let mut picked: Vec<_> = listed.into_iter().take(wanted.min(most)).collect();
-            picked.sort_unstable_by_key(|(_, block)| *block);
-            in_vain = if self.move_picked(cell, lane, &picked)? > 0 { 0 } else { in_vain + 1 };
+            eviction.in_vain += 1;
+            eviction.frees = true;
+        }
+        Ok(Evicted::More)
+    }
+
+    /// Takes one step that frees room for what moves (EV3). Returns whether another one may help.
+    fn free_for_moves(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        eviction: &mut Eviction,
+        lacks_log: bool,
+    ) -> Result<bool, Error> {
+        let Eviction { passes, made, .. } = eviction;
+        let reclaims = self.longest_step(Stage::Reclaim);
+        // The rings come first, unless it is the log alone that is short.
+        if !lacks_log && self.step_in(cell, reclaims, Which::Rings, made)? == Step::Done {
+            return Ok(true);
+        }
+        // A pass begins with the first node, so that it comes by all older versions.
+        if !*passes {
+            cell.next_node = 0;
+        }
+        self.uses.advance();
+        *passes = self.step_in(cell, reclaims, Which::Slots, made)? == Step::Done;
+        if *passes {
+            return Ok(true);
+        }
+        if lacks_log {
+            let wanted = self.levels.of(Stage::WriteHome).log_blocks;
+            let mut stays = None;
+            for lane in (0..self.common.geometry.lanes).map(LaneNumber) {
+                if self.log_left(self.lane(lane), wanted) < wanted
+                    && self.clean_segment(cell, lane, &mut stays)? > 0
+                {
+                    return Ok(true);
+                }
+            }
+            return Ok(self.step_in(cell, reclaims, Which::Rings, made)? == Step::Done);
         }
         Ok(false)
     }
 
-    /// Lists the pinned blocks of the share that has this block, in the order in which they are
-    /// evicted. Behind the first ones of them come those of other shares that are nearly full.
-    /// Returns how many are to go as well, or `None` where all of the share's are taken (EV4).
-    fn list_to_evict(&self, block: BlockNumber) -> Result<Option<(Vec<Candidate>, usize)>, Error> {
+    /// Whether there are blocks to evict for a share, in the list that the last eviction has left,
+    /// or in a new one. If there are none, other transactions have all of the share's (EV4).
+    fn has_to_evict(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        (block, count): (BlockNumber, usize),
+        in_vain: u32,
+    ) -> Result<bool, Error> {
+        let mut has_own = false;
+        for candidate in cell.to_evict.iter().filter(|it| self.share_together(it.1, block)) {
+            has_own = self.is_pinned_yet(candidate)?;
+            if has_own {
+                break;
+            }
+        }
+        // Where the first ones cannot be moved, the list goes further.
+        if !has_own || in_vain > 0 {
+            cell.to_evict = self.list_to_evict((block, count), in_vain)?;
+            has_own = !cell.to_evict.is_empty();
+        }
+        Ok(has_own)
+    }
+
+    /// Takes the first ones of the list that are as they were listed, and free: as many of a share
+    /// as that wants, and then any.
+    fn pick_to_evict(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        (block, count): (BlockNumber, usize),
+        most: usize,
+    ) -> Result<Vec<Candidate>, Error> {
+        let mut picked = Vec::with_capacity(most.min(cell.to_evict.len()));
+        let mut at = cell.to_evict.len();
+        while at > 0 && picked.len() < count.min(most) {
+            at -= 1;
+            if self.share_together(cell.to_evict[at].1, block) {
+                let candidate = cell.to_evict.remove(at);
+                if self.is_pinned_yet(&candidate)? {
+                    picked.push(candidate);
+                }
+            }
+        }
+        while picked.len() < most {
+            let Some(candidate) = cell.to_evict.pop() else { break };
+            if self.is_pinned_yet(&candidate)? {
+                picked.push(candidate);
+            }
+        }
+        Ok(picked)
+    }
+
+    /// Whether a block is pinned, and neither changed nor used since it was listed, nor taken.
+    fn is_pinned_yet(&self, (stamp, block): &Candidate) -> Result<bool, Error> {
+        let share = self.lock_share(*block)?;
+        let is_same = share.stamp_in_memory(*block) == Some(*stamp);
+        Ok(is_same && self.may_be_evicted(*block) && !share.is_used(*block))
+    }
+
+    /// Lists the pinned blocks that are evicted next, the first ones last: of the share that has
+    /// this block a part, and `count` at least. A part of those of other shares that are nearly
+    /// full comes with them. Nothing, where all of the share's are taken (EV4).
+    fn list_to_evict(
+        &self,
+        (block, count): (BlockNumber, usize),
+        in_vain: u32,
+    ) -> Result<Vec<Candidate>, Error> {
         let (mut listed, mut others) = (Vec::new(), Vec::new());
         self.lock_share(block)?.list_pinned(&mut listed);
         listed.retain(|(_, _, pinned)| self.may_be_evicted(*pinned));
         if listed.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         for share in &self.shares {
             let mut share = share.lock().map_err(|_| self.poisoned())?;
@@ -191,14 +372,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         others.retain(|(_, _, other)| {
             !self.share_together(*other, block) && self.may_be_evicted(*other)
         });
-        listed.sort_unstable();
-        others.sort_unstable();
         // Of each, a part.
-        let own = (listed.len() / EVICTED_PART).max(1);
-        let part = others.len() / EVICTED_PART;
-        let behind = listed.split_off(own);
-        let all = listed.into_iter().chain(others.into_iter().take(part)).chain(behind);
-        Ok(Some((all.map(|(_, stamp, block)| (stamp, block)).collect(), own + part)))
+        let (own, part) = (listed.len() / EVICTED_PART, others.len() / EVICTED_PART);
+        keep_first(&mut listed, (own << in_vain).max(count).max(1));
+        keep_first(&mut others, part << in_vain);
+        listed.append(&mut others);
+        listed.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(listed.into_iter().map(|(_, stamp, block)| (stamp, block)).collect())
     }
 
     /// Whether no transaction has a block.

@@ -78,20 +78,20 @@ pub(super) enum Stepped {
 
 /// What a step frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+pub(super) enum Which {
     Rings,
     Slots,
 }
 
 /// What steps have done, without the device and with it.
 #[derive(Debug, Default)]
-struct Made {
+pub(super) struct Made {
     home: CheckpointReport,
     folded: FoldReport,
 }
 
 impl Made {
-    const fn freed(&self) -> u64 {
+    pub(super) const fn freed(&self) -> u64 {
         let Self { home, folded } = self;
         home.freed_bytes + home.freed_slots + folded.freed_bytes + folded.freed_slots
     }
@@ -189,7 +189,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.with_upkeep_first(|cell| self.make_room_in(cell, is_there))
     }
 
-    fn note_made(&self, made: &Made, start: Instant) {
+    pub(super) fn note_made(&self, made: &Made, start: Instant) {
         let Made { home, folded } = made;
         if folded.folded > 0 || folded.freed_slots > 0 || folded.freed_bytes > 0 {
             self.note_folded(folded);
@@ -301,13 +301,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// The most that one step of a stage does for a transaction.
-    const fn longest_step(&self, stage: Stage) -> (usize, StepBounds) {
+    pub(super) const fn longest_step(&self, stage: Stage) -> (usize, StepBounds) {
         let writes_home = matches!(stage, Stage::WriteHome);
         (self.step_blocks, StepBounds { nanos: self.step_nanos, writes_home, lists_all: false })
     }
 
     /// Takes one step, of this number of blocks at most.
-    fn step_in(
+    pub(super) fn step_in(
         &self,
         cell: &mut UpkeepCell,
         (blocks, may): (usize, StepBounds),

@@ -17,9 +17,12 @@
 //! OL6. A lane whose head stays where it is, since a block there cannot be read, is left out: the
 //!      list ends at its head. Other lanes go on, unless something older of their blocks is in that
 //!      one. The lane is listed again when the block is written anew, or tried again.
+//! OL7. The list knows the node of a frame, as long as the frame is in the index. So a step begins
+//!      at the old end of a block's chain, and need not go through what is newer. A node may have
+//!      another frame since: it is asked.
 
 use crate::home::search::Search;
-use crate::index::frame::{Bounds, FrameAt};
+use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
@@ -36,6 +39,8 @@ pub struct Listed {
     pub(super) record: u64,
     pub(super) sequence: Sequence,
     pub(crate) block: BlockNumber,
+    /// Where the index had it when it was listed, if that is known (OL7).
+    node: Option<NodeId>,
     pub(super) lane: LaneNumber,
 }
 
@@ -47,17 +52,35 @@ impl Listed {
         record: 0,
         sequence: Sequence(0),
         block: BlockNumber(0),
+        node: None,
         lane: LaneNumber(0),
     };
 
-    const fn of(frame: &FrameAt, last_use: u32) -> Self {
+    const fn of(frame: &FrameAt, node: Option<NodeId>, last_use: u32) -> Self {
         let FrameAt { stamp, record, sequence, block, lane, .. } = *frame;
-        Self { last_use, stamp, record, sequence, block, lane }
+        Self { last_use, stamp, record, sequence, block, node, lane }
+    }
+
+    /// In the order of blocks, and of one block the oldest first.
+    pub(super) const fn place(&self) -> (BlockNumber, Stamp) {
+        (self.block, self.stamp)
+    }
+
+    /// Its node, if that has it still and nothing older of its block is in the index.
+    pub(super) fn as_oldest_of_all(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
+        self.node.filter(|id| {
+            let frame = index.frame(*id);
+            frame.block == self.block && self.is_of(&frame) && index.older(*id).is_none()
+        })
     }
 
     /// The age of a frame. A list begins with the lowest ages.
     const fn age(&self) -> (u32, Stamp) {
         (self.last_use, self.stamp)
+    }
+
+    pub(super) const fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Whether the slot that its block is in now was used since.
@@ -84,12 +107,14 @@ impl Listed {
         (self.lane, self.sequence) == (frame.lane, frame.sequence)
     }
 
-    /// Whether the index has it. Of a block with many versions it may say so where it has not.
-    fn may_be_in(&self, index: &Index<impl IndexMemory>) -> bool {
+    /// Whether the index has it, and notes where. Of a block with many versions it may say so where
+    /// it has not.
+    fn may_be_in(&mut self, index: &Index<impl IndexMemory>) -> bool {
         let mut next = index.newest(self.block);
         for _ in 0..VERSIONS {
             let Some(id) = next else { return false };
             if self.is_of(&index.frame(id)) {
+                self.node = next;
                 return true;
             }
             next = index.older(id);
@@ -255,7 +280,7 @@ impl Oldest<'_> {
                 // What only a slot's entry says lies in no ring.
                 let is_in_ring = frame.sequence != Sequence(0);
                 if is_in_ring && self.wants(&frame) && (lists_all || frame.block.raw() % 2 == 0) {
-                    self.add(&Listed::of(&frame, 0), &mut limit);
+                    self.add(&Listed::of(&frame, Some(id), 0), &mut limit);
                 }
             }
         });
@@ -277,7 +302,7 @@ impl Oldest<'_> {
         let to = self.memory.get_mut(self.left.end);
         let has_room = to.is_some();
         if let Some(to) = to {
-            *to = Listed::of(frame, 0);
+            *to = Listed::of(frame, None, 0);
             self.left.end = self.left.end.saturating_add(1);
         }
         has_room
@@ -315,9 +340,10 @@ impl Oldest<'_> {
         self.keep_before_ends();
         let (lists_all, mut kept) = (keeps(Rule::StepListsAll), 0_usize);
         for at in 0..self.left.end {
-            let Some(listed) = self.memory.get(at).copied() else { break };
-            let is_there = indexes.of(listed.block, |index| listed.may_be_in(index));
-            if is_there && (lists_all || listed.block.raw() % 2 == 0) {
+            let Some(listed) = self.memory.get_mut(at) else { break };
+            let block = listed.block;
+            let is_there = indexes.of(block, |index| listed.may_be_in(index));
+            if is_there && (lists_all || block.raw() % 2 == 0) {
                 self.memory.swap(kept, at);
                 kept = kept.saturating_add(1);
             }
@@ -444,7 +470,7 @@ impl Oldest<'_> {
                 let block = index.frame(newest).block;
                 if search.decide(index, block).is_some() {
                     let last_use = search.slot_of(index, block).map_or(0, last_use);
-                    self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
+                    self.add(&Listed::of(&index.frame(newest), Some(newest), last_use), &mut limit);
                 }
             }
         });

@@ -22,6 +22,7 @@
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
+use crate::format::record::Form;
 use crate::home::checkpoint::{Batch, FencedLanes};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
@@ -29,8 +30,8 @@ use crate::home::oldest::{Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::{Home, HomeScratch, InLane, Lanes};
-use crate::index::Indexes;
 use crate::index::frame::Bounds;
+use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
 use crate::ports::block_device::BlockDevice;
@@ -152,6 +153,9 @@ impl IndexNodes {
     }
 }
 
+/// A step that frees a ring, divided by this, writes nothing home.
+const MUCH_PART: u64 = 8;
+
 /// This number of frames ahead, a step asks for what it looks up of a block.
 const AHEAD: usize = 8;
 
@@ -237,7 +241,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
         }
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
-            seen.sort_unstable_by_key(|listed| listed.block);
+            seen.sort_unstable_by_key(Listed::place);
         }
         let (cut, freed, is_held) = lanes.passing(|lanes, not_passed| {
             let mut is_held = false;
@@ -535,6 +539,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         heads
     }
 
+    /// Whether a head that goes as far as this frame frees an eighth of its ring.
+    fn frees_much<L, K>(&self, common: &Common<L, K>, listed: &Listed, heads: &Records) -> bool {
+        let head = heads.get(usize::from(listed.lane.raw())).map_or(listed.record, |head| head.1);
+        let freed = listed.record.saturating_sub(head);
+        freed >= common.geometry.lane_bytes / MUCH_PART && self.keeps(Rule::StepSparesHome)
+    }
+
     /// Fills the batch with blocks of the first frames that are not home, as far as the charges
     /// allow. Returns how many blocks that are, and how many frames were looked at.
     fn collect_first<L: Policy, K: Kernels>(
@@ -546,7 +557,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         scratch: &mut HomeScratch<'_>,
         (oldest, most, charges): (&Oldest<'_>, usize, &mut Charges),
     ) -> (usize, usize) {
-        let mut search = Search::of(self, common, &fenced.bounds, scope);
+        let (mut search, heads) = (Search::of(self, common, &fenced.bounds, scope), self.heads());
         let batch = &mut *scratch.batch;
         let frames = oldest.frames();
         let most = most.min(frames.len());
@@ -579,7 +590,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                         && rests_on_discard(index, newest, home)
                 };
                 let is_home = listed.is_home_by(home) && !is_needed();
-                if is_home && scope != Scope::OldestInSlots {
+                // Nor is it needed below a whole frame that is newer.
+                let is_covered = || {
+                    self.keeps(Rule::StepSparesCovered)
+                        && index.is_whole_above(newest, listed.stamp())
+                };
+                if scope != Scope::OldestInSlots && (is_home || is_covered()) {
                     return None;
                 }
                 let found = search.decide(index, listed.block)?;
@@ -591,6 +607,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 is_leaving.then_some((found, nanos))
             });
             if let Some((found, nanos)) = found {
+                // What frees much room already writes nothing home: it may be written anew first.
+                let is_enough = || self.frees_much(common, listed, &heads);
+                if scope != Scope::OldestInSlots && count == 0 && !is_oldest && is_enough() {
+                    indexes.of(listed.block, |index| index.set_leaving(listed.block, false));
+                    break;
+                }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
                 let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
                 let fits = is_charged && needed <= search.shield_room;
@@ -610,6 +632,31 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         (count, seen)
     }
 
+    /// Whether all that the cut drops of a block is at the end of its chain, and is home or below a
+    /// newer whole frame: then nothing that is left needs it. These are the frames of the list that
+    /// the block has, oldest first. No other frame of it is below the cut (OL1). Says no where it
+    /// would have to look further.
+    fn drops_nothing_needed(
+        &self,
+        index: &Index<impl IndexMemory>,
+        listed: &[Listed],
+        (durable, cut): (&Bounds, &Bounds),
+    ) -> bool {
+        let Some(first) = listed.first() else { return true };
+        let Some(oldest) = first.as_oldest_of_all(index) else { return false };
+        let below = listed.iter().filter(|listed| listed.is_below(cut)).count();
+        let (count, last) = index.last_below(oldest, cut);
+        let Some(last) = last.map(|id| index.frame(id)).filter(|_| count == below) else {
+            return false;
+        };
+        let Some(newest) = index.newest_below(first.block, durable) else { return false };
+        let home = home_below(index, newest);
+        // What came behind a discard that is home may need it.
+        let is_home = last.stamp <= home && !(last.form == Form::Discard && last.stamp == home);
+        let is_needed = !is_home && !index.is_whole_above(newest, last.stamp);
+        !is_needed || !self.keeps(Rule::StepDropsUnneeded)
+    }
+
     /// The cut behind the first `seen` frames of the list, which are sorted by their blocks.
     fn cut_behind(
         &self,
@@ -626,7 +673,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             for of_block in seen.chunk_by(|a, b| a.block == b.block) {
                 let Some(first) = of_block.first() else { continue };
                 shortened |= indexes.of(first.block, |index| {
-                    self.shorten_for(index, first.block, durable, &mut cut)
+                    !self.drops_nothing_needed(index, of_block, (durable, &cut))
+                        && self.shorten_for(index, first.block, durable, &mut cut)
                 });
             }
             if !shortened {
@@ -669,7 +717,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     .slots
                     .saturating_add(self.drop_slots_of(common, lanes, indexes, block, cut)?);
             }
-            indexes.of(block, |index| index.remove_below(block, cut));
+            indexes.of(block, |index| {
+                let oldest = of_block.first().and_then(|first| first.as_oldest_of_all(index));
+                let removed = oldest.map_or(0, |oldest| index.remove_last_below(oldest, cut));
+                if removed < of_block.iter().filter(|listed| listed.is_below(cut)).count() {
+                    index.remove_below(block, cut);
+                }
+            });
         }
         freed.bytes = self.take_room(common, lanes)?;
         Ok(freed)

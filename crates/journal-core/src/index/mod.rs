@@ -380,6 +380,14 @@ impl<M: IndexMemory> Index<M> {
         self.node(id.0).and_then(Node::older)
     }
 
+    /// Whether a frame from this one on stands by itself and is newer than a stamp. Then nothing of
+    /// that stamp is needed.
+    pub(crate) fn is_whole_above(&self, newest: NodeId, stamp: Stamp) -> bool {
+        let chain = core::iter::successors(Some(newest), |id| self.older(*id));
+        let mut newer = chain.map(|id| self.frame(id)).take_while(|frame| frame.stamp > stamp);
+        newer.any(|frame| frame.is_whole())
+    }
+
     /// How many frames from this one on are changes alone and younger than what is home, and
     /// whether no whole frame lies below them there.
     pub(crate) fn changes_of(&self, newest: NodeId, home: Stamp) -> (u64, bool) {
@@ -635,6 +643,30 @@ impl<M: IndexMemory> Index<M> {
                 (false, _) => {}
             }
         }
+    }
+
+    /// How many frames lie below a cut, from the oldest one of a block on, and the newest of them.
+    /// Ends at one that a slot's entry says as well.
+    pub(crate) fn last_below(&self, oldest: NodeId, cut: &Bounds) -> (usize, Option<NodeId>) {
+        let is_dropped = |id: &NodeId| {
+            let frame = self.frame(*id);
+            frame.is_below(cut) && !frame.folded
+        };
+        let chain = core::iter::successors(Some(oldest), |id| self.newer(*id));
+        let below = chain.take_while(is_dropped);
+        below.fold((0, None), |(count, _), id| (count.saturating_add(1), Some(id)))
+    }
+
+    /// Forgets what [`last_below`](Self::last_below) counts, and returns how many frames that is.
+    pub(crate) fn remove_last_below(&mut self, oldest: NodeId, cut: &Bounds) -> usize {
+        let (count, _) = self.last_below(oldest, cut);
+        let mut next = Some(oldest);
+        for _ in 0..count {
+            let Some(id) = next else { break };
+            next = self.newer(id);
+            self.remove(id);
+        }
+        count
     }
 
     /// Every frame.

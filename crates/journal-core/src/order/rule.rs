@@ -58,6 +58,12 @@ pub enum Rule {
     StepPassesSeen,
     /// The list of a checkpoint in steps has every frame of the records that it has gone through.
     StepListsAll,
+    /// Where a step looks at the oldest frames of a block alone, they are home or covered.
+    StepDropsUnneeded,
+    /// A step writes nothing home of which only an older version keeps a head back.
+    StepSparesCovered,
+    /// A step that frees much of a ring without it writes nothing home.
+    StepSparesHome,
     /// Steps go on in other lanes where a block that cannot be read keeps a head back.
     StepPassesHeld,
     /// A step of a checkpoint leaves a head alone that another upkeep has moved further.
@@ -173,7 +179,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 78] = [
+    pub const ALL: [Self; 81] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -199,6 +205,9 @@ impl Rule {
         Self::CutKeepsDiscard,
         Self::StepPassesSeen,
         Self::StepListsAll,
+        Self::StepDropsUnneeded,
+        Self::StepSparesCovered,
+        Self::StepSparesHome,
         Self::StepPassesHeld,
         Self::StepMovesForward,
         Self::StepFoldsRecord,
