@@ -6,12 +6,13 @@
 //! | a [`Region`] from | is durable by | survives |
 //! |---|---|---|
 //! | [`MapOptions::open`], kernel grants `MAP_SYNC` | line flush and fence | power loss |
+//! | [`MapOptions::open`], a file in tmpfs | line flush and fence, for their cost | its process |
 //! | [`MapOptions::open`], any other file | `msync` of the flushed pages | power loss |
 //! | the same, with [`MapOptions::direct_io`] | writes past the page cache | power loss |
 //! | [`MapOptions::anonymous`] | line flush and fence, for their cost | nothing |
 //! | [`MapOptions::emulated`] | the same, slower ([`EmulatorModel`]) | nothing |
 //!
-//! [`Region::map_facts`] says which of the first two it is, and why. A user that needs the first
+//! [`Region::map_facts`] says which of the first three it is, and why. A user that needs the first
 //! demands it ([`MapOptions::at_least`]), and gets it or a typed refusal.
 //!
 //! ```

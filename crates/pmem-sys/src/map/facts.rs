@@ -40,6 +40,9 @@ pub enum Reason {
         /// The system's error number.
         os: i32,
     },
+    /// The file system keeps its files in memory, where there is nothing to write back to: lines
+    /// are flushed, for their cost. No content survives a power loss.
+    FileInMemory,
     /// The page cache was asked for.
     PageCacheAsked,
     /// Direct I/O was asked for.
@@ -66,6 +69,7 @@ impl fmt::Display for Reason {
             Self::MapSync => f.write_str("MAP_SYNC granted"),
             Self::PersistentCaches => f.write_str("MAP_SYNC granted, caches survive power loss"),
             Self::MapSyncRefused { os } => write!(f, "MAP_SYNC refused with os error {os}"),
+            Self::FileInMemory => f.write_str("a file in memory"),
             Self::PageCacheAsked => f.write_str("the page cache was asked for"),
             Self::DirectIoAsked => f.write_str("direct I/O was asked for"),
             Self::NoLineFlush => f.write_str("no instruction writes a line back"),

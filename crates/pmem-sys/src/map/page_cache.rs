@@ -13,9 +13,18 @@ use rustix::mm::{MsyncFlags, msync};
 use crate::lines::touched;
 use crate::map::pages::{PAGE_BYTES, Syncer};
 
+/// What Linux calls the file system tmpfs (`TMPFS_MAGIC`).
+const TMPFS: u64 = 0x0102_1994;
+
 /// Maps the first `len` bytes of `file`.
 pub(crate) fn map(file: &File, len: usize) -> std::io::Result<MmapRaw> {
     MmapOptions::new().len(len).map_raw(file)
+}
+
+/// Whether a file lies in a file system that has no other place for it than memory (tmpfs): to
+/// write its pages back does nothing.
+pub(crate) fn is_in_memory(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as u64 == TMPFS)
 }
 
 /// The address of a mapping, for the kernel alone: nothing is read or written through it.

@@ -296,11 +296,18 @@ impl MapOptions {
             }
             Err(Reason::DirectIoAsked) => return self.direct_medium(file, len),
             Err(reason) => {
-                // The demand is looked at first: a refused medium is not even mapped.
+                // The demand is looked at first: a refused medium is not even mapped. A file in
+                // memory meets none that a file on a disk does not.
                 self.facts(Granularity::Page, reason, None)?;
                 let map = page_cache::map(file, len);
                 let map = map.map_err(|source| MapError::system(Step::Map, source))?;
-                (Mapping::Ordinary(map), Granularity::Page, reason)
+                let is_in_memory = matches!(reason, Reason::MapSyncRefused { .. })
+                    && page_cache::is_in_memory(file);
+                if is_in_memory {
+                    (Mapping::Ordinary(map), Granularity::Line, Reason::FileInMemory)
+                } else {
+                    (Mapping::Ordinary(map), Granularity::Page, reason)
+                }
             }
         };
         let facts = self.facts(granularity, reason, device.dirty_shutdowns())?;
@@ -567,6 +574,33 @@ mod tests {
         let there = pages_there(&region);
         drop(fs::remove_file(path));
         assert_eq!(there, 0);
+    }
+
+    /// It takes no call of the system to fence there. A program that wants persistent memory does
+    /// not get it.
+    #[test]
+    fn a_file_in_memory_is_flushed_by_the_line_and_is_no_persistent_memory() {
+        let path = format!("/dev/shm/pmem-sys-memory-{}", std::process::id());
+        let Ok(file) = File::create(&path) else {
+            return std::println!("SKIPPED: there is no /dev/shm");
+        };
+        assert!(page_cache::is_in_memory(&file), "Linux has tmpfs there");
+        drop(file);
+        drop(fs::remove_file(&path));
+        let region = MapOptions::new().create(&path, 1 << 20).expect("a file");
+        let facts = region.map_facts();
+        drop(region);
+        let demand = MapOptions::new().at_least(Granularity::Line);
+        let refused = demand.open(&path).map(drop).expect_err("no persistent memory");
+        let asked = MapOptions::new().page_cache().open(&path).expect("it is there");
+        let by_asking = asked.map_facts();
+        drop(asked);
+        drop(fs::remove_file(&path));
+        let has_flush = Method::best().flush() != FlushMethod::Nothing;
+        assert_eq!(facts.reason == Reason::FileInMemory, has_flush, "{facts:?}");
+        assert_eq!(facts.granularity == Granularity::Line, has_flush, "{facts:?}");
+        assert!(matches!(refused.kind, MapErrorKind::Granularity { .. }), "{refused}");
+        assert_eq!(by_asking.granularity, Granularity::Page);
     }
 
     /// A character device that sysfs calls persistent memory, and that the kernel does not map so.

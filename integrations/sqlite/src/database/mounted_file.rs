@@ -1,11 +1,13 @@
 //! One mounted database: the file in its journal, and what its connections share.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
 use core::{fmt, ptr};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use block_files::{OneFile, Write};
 use libsqlite3_sys::sqlite3_file;
@@ -23,6 +25,10 @@ const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
 
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
+
+/// How long a file that was at its path is taken to be there. The host is asked by a call that takes
+/// a tenth of a commit.
+const SEEN_EACH: Duration = Duration::from_millis(1);
 
 /// Something that keeps other programs away while it lives.
 pub(crate) type Guard = Box<dyn Send>;
@@ -153,6 +159,10 @@ pub(crate) struct MountedFile {
     pub(crate) journals_open: AtomicUsize,
     /// Whether the mount was given up while connections were open: no new ones come.
     is_given_up: AtomicBool,
+    /// When the mount began, and how many microseconds later the host said last that the file is at
+    /// its path; zero for never.
+    begun: Instant,
+    seen_at: AtomicU64,
 }
 
 impl MountedFile {
@@ -178,6 +188,8 @@ impl MountedFile {
             beside: Mutex::default(),
             journals_open: AtomicUsize::new(0),
             is_given_up: AtomicBool::new(false),
+            begun: Instant::now(),
+            seen_at: AtomicU64::new(0),
         }
     }
 
@@ -371,6 +383,21 @@ impl MountedFile {
     pub(crate) fn has_moved(&self) -> bool {
         let place = self.place.as_ref();
         place.is_some_and(|place| identity_of(&place.path).ok() != Some(place.identity))
+    }
+
+    /// Whether the file is not at its path any more, as far as the host was asked: no more than once
+    /// in [`SEEN_EACH`].
+    pub(crate) fn has_moved_lately(&self) -> bool {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let (now, seen) = (micros(self.begun.elapsed()), self.seen_at.load(Ordering::Relaxed));
+        if seen > 0 && now.saturating_sub(seen) < micros(SEEN_EACH) {
+            return false;
+        }
+        let has_moved = self.has_moved();
+        if !has_moved {
+            self.seen_at.store(now.max(1), Ordering::Relaxed);
+        }
+        has_moved
     }
 
     /// Keeps what is known of the files beside the database from changing.

@@ -420,7 +420,8 @@ unsafe extern "C" fn file_control(
             sys::SQLITE_OK
         }
         sys::SQLITE_FCNTL_HAS_MOVED if opened.host.is_none() => {
-            let has_moved = c_int::from(connection.database.has_moved());
+            // A rollback journal is another matter: its `xOpen` asks the host.
+            let has_moved = c_int::from(connection.database.has_moved_lately());
             // SAFETY: SQ4: the argument is an `int`.
             unsafe { argument.cast::<c_int>().write(has_moved) };
             sys::SQLITE_OK

@@ -327,6 +327,9 @@ unsafe fn open_beside(
     kind.absent(&database).store(false, Ordering::Relaxed);
     let is_journal = kind == Beside::Journal;
     let creates_journal = is_journal && flags & sys::SQLITE_OPEN_CREATE != 0;
+    if creates_journal && database.has_moved() {
+        return sys::SQLITE_READONLY_DBMOVED;
+    }
     // SQ5: it is the connection whose batch was refused just now.
     let falls_back = creates_journal && database.falls_back.swap(false, Ordering::Relaxed);
     let may_write = is_journal && flags & sys::SQLITE_OPEN_READWRITE != 0;

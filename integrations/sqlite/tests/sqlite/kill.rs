@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
+use nvm_journal::MapOptions;
 use nvm_journal_sqlite::{Mounted, mount};
 
 use crate::{Dice, Longer, ROLE, connect, is_whole, number, small, stock};
@@ -13,9 +14,10 @@ use crate::{Dice, Longer, ROLE, connect, is_whole, number, small, stock};
 /// Every 50th transaction does not fit into the journal.
 const LARGE: i64 = 50;
 
-/// A journal that some transactions do not fit into.
+/// A journal that some transactions do not fit into, in a file of the page cache.
 fn mount_in(folder: &Path) -> Mounted {
-    mount(folder.join("db"), &small(folder).nvm_bytes(512 << 10)).expect("a mount")
+    let journal = small(folder).nvm_bytes(512 << 10).map(MapOptions::new().page_cache());
+    mount(folder.join("db"), &journal).expect("a mount")
 }
 
 /// What the writer does until it is killed: it counts up, in transactions of several tables, and

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     if let Ok(folder) = std::env::var(CALLS) {
         return plain::commits(Path::new(&folder));
     }
-    let tests: [(&str, Test); 38] = [
+    let tests: [(&str, Test); 39] = [
         ("a commit is one fence, without journal or wal", plain::one_fence),
         ("every policy commits with one fence", plain::policies),
         ("a closed database is a plain file", plain::plain_after_close),
@@ -97,6 +97,7 @@ fn main() -> ExitCode {
         ("a file that others have made longer is refused", refused::changed_outside),
         ("a journal is one database's", refused::other_database),
         ("a mounted file has one name", refused::other_names),
+        ("a database whose name is gone has no rollback journal", refused::gone),
         ("statements do as they do elsewhere", model::as_elsewhere),
         ("two connections wait for each other", several::two_connections),
         ("threads write and add up", several::threads),

@@ -1,7 +1,9 @@
 //! Mounts that are refused, because the journal and the file do not belong together.
 
+use core::time::Duration;
 use std::fs;
 use std::path::Path;
+use std::thread;
 
 use nvm_journal_sqlite::{Error, Mounted, mount};
 use rusqlite::ErrorCode;
@@ -121,6 +123,8 @@ pub(crate) fn other_names(folder: &Path, _longer: &Longer) {
     let insert = || connection.execute("INSERT INTO t VALUES (1)", []);
     insert().expect("an insert");
     fs::rename(folder.join("db"), folder.join("away")).expect("a file");
+    // The host is asked once in a millisecond.
+    thread::sleep(Duration::from_millis(2));
     let refused = insert().expect_err("it has moved").sqlite_error_code();
     assert_eq!(refused, Some(ErrorCode::ReadOnly));
     fs::write(folder.join("db"), []).expect("a file");
@@ -130,4 +134,28 @@ pub(crate) fn other_names(folder: &Path, _longer: &Longer) {
     assert_eq!(number(&connection, "SELECT count(*) FROM t"), 2);
     drop(connection);
     first.close().expect("a close");
+}
+
+/// A database whose name has just gone may take a commit, which needs no other file. It has no
+/// rollback journal: that would have a name that nobody looks for.
+pub(crate) fn gone(folder: &Path, _longer: &Longer) {
+    const MOVED: i32 = 8 | 4 << 8;
+    let mounted = mounted(folder);
+    let connection = connect(folder);
+    connection.execute_batch("CREATE TABLE t (x)").expect("a table");
+    connection.execute_batch(ROWS).expect("a batch");
+    connection.execute_batch("PRAGMA cache_size = 5").expect("a setting");
+    // The transaction has begun before the name is gone.
+    connection.execute_batch("BEGIN; DELETE FROM t WHERE rowid = 1").expect("a change");
+    fs::remove_file(folder.join("db")).expect("it is there");
+    let refused = connection.execute_batch("UPDATE t SET x = randomblob(3000)");
+    let refused = refused.expect_err("it needs a rollback journal");
+    let code = refused.sqlite_error().map(|error| error.extended_code);
+    assert_eq!(code, Some(MOVED), "{refused}");
+    drop(connection.execute_batch("ROLLBACK"));
+    assert_eq!(number(&connection, "SELECT count(*) FROM t"), 100);
+    is_whole(&connection);
+    assert!(!folder.join("db-journal").exists());
+    drop(connection);
+    drop(mounted);
 }
