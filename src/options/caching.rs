@@ -56,8 +56,8 @@ impl<L, H> Options<L, H> {
     /// in persistent memory afterwards. Reads of them go to the log. Opening moves what it finds
     /// there. Only the cleaner of the log writes home. Where the log has no room, and the cleaner
     /// makes none, blocks go home as without a log. [`Stats::moved`](crate::Stats::moved) counts
-    /// the blocks. The transaction that needs room makes it: neither ticks nor a thread do so ahead
-    /// of need, and [`longest_stop`](Self::longest_stop) does not bound it.
+    /// the blocks. The transaction that needs room makes it, in steps of
+    /// [`longest_stop`](Self::longest_stop): neither ticks nor a thread do so ahead of need.
     ///
     /// A patch is built on the block's content at once, so that the block can be read. A reader
     /// that comes in the middle of a commit of its block waits for the commit.
