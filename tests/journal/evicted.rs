@@ -453,8 +453,8 @@ fn what_is_used_is_evicted_last() {
     assert!(!is_on_disk(true) && is_on_disk(false));
 }
 
-/// EV6: a transaction that finds the cache full moves as many blocks as a step has the time for. The
-/// others of the list go in later steps, if nothing has changed or used them meanwhile.
+/// EV6: a transaction that finds the cache full moves as many blocks as a step has the time for.
+/// The others of the list go in later steps, if nothing has changed or used them meanwhile.
 #[test]
 fn an_eviction_moves_no_more_blocks_than_a_step_has_time_for() {
     let most_moved = |longest_stop: Duration| {

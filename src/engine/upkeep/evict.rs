@@ -56,7 +56,7 @@ const EVICTED_PART: usize = 8;
 /// Each time it tries twice as many.
 const IN_VAIN_MAX: u32 = 4;
 
-/// How many steps an eviction takes at most for each frame of the index.
+/// How many steps an eviction takes at most for each frame that there is.
 const STEPS_EACH: u64 = 2;
 
 /// A block that may be evicted, and when it was changed last.
@@ -241,9 +241,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         eviction.frees = false;
         let Some((lane, most)) = self.moved_at_once(cell) else { return Ok(Evicted::NeedsHome) };
         let wanted = self.step_blocks.max(count) << eviction.in_vain;
-        let mut picked = self.pick_to_evict(cell, (block, count), wanted.min(most))?;
+        let own = (block, count, eviction.in_vain > 0);
+        let mut picked = self.pick_to_evict(cell, own, wanted.min(most))?;
         picked.sort_unstable_by_key(|(_, block)| *block);
-        if self.move_picked(cell, lane, &picked)? > 0 {
+        self.move_picked(cell, lane, &picked)?;
+        // What moves of other shares is no help to this one.
+        let mut has_moved = false;
+        for (_, moved) in picked.iter().filter(|it| self.share_together(it.1, block)) {
+            has_moved |= !self.lock_share(*moved)?.is_in_memory(*moved);
+        }
+        if has_moved {
             eviction.in_vain = 0;
         } else {
             // Where the first ones cannot be read, there are others behind them.
@@ -266,7 +273,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if !lacks_log && self.step_in(cell, reclaims, Which::Rings, made)? == Step::Done {
             return Ok(true);
         }
-        // A pass begins with the first node, so that it comes by all older versions.
+        // A pass begins with the first node. Where others look for older versions meanwhile, it
+        // may leave some out.
         if !*passes {
             cell.next_node = 0;
         }
@@ -300,7 +308,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<bool, Error> {
         let mut has_own = false;
         for candidate in cell.to_evict.iter().filter(|it| self.share_together(it.1, block)) {
-            has_own = self.is_pinned_yet(candidate)?;
+            has_own = self.is_pinned_yet(candidate, false)?;
             if has_own {
                 break;
             }
@@ -318,7 +326,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     fn pick_to_evict(
         &self,
         cell: &mut HeldUpkeep<'_>,
-        (block, count): (BlockNumber, usize),
+        (block, count, also_used): (BlockNumber, usize, bool),
         most: usize,
     ) -> Result<Vec<Candidate>, Error> {
         let mut picked = Vec::with_capacity(most.min(cell.to_evict.len()));
@@ -327,25 +335,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             at -= 1;
             if self.share_together(cell.to_evict[at].1, block) {
                 let candidate = cell.to_evict.remove(at);
-                if self.is_pinned_yet(&candidate)? {
+                if self.is_pinned_yet(&candidate, also_used)? {
                     picked.push(candidate);
                 }
             }
         }
         while picked.len() < most {
             let Some(candidate) = cell.to_evict.pop() else { break };
-            if self.is_pinned_yet(&candidate)? {
+            if self.is_pinned_yet(&candidate, also_used)? {
                 picked.push(candidate);
             }
         }
         Ok(picked)
     }
 
-    /// Whether a block is pinned, and neither changed nor used since it was listed, nor taken.
-    fn is_pinned_yet(&self, (stamp, block): &Candidate) -> Result<bool, Error> {
+    /// Whether a block is pinned, and free, and not changed since it was listed. What was used since
+    /// stays, unless others were tried in vain.
+    fn is_pinned_yet(&self, (stamp, block): &Candidate, also_used: bool) -> Result<bool, Error> {
         let share = self.lock_share(*block)?;
         let is_same = share.stamp_in_memory(*block) == Some(*stamp);
-        Ok(is_same && self.may_be_evicted(*block) && !share.is_used(*block))
+        Ok(is_same && self.may_be_evicted(*block) && (also_used || !share.is_used(*block)))
     }
 
     /// Lists the pinned blocks that are evicted next, the first ones last: of the share that has

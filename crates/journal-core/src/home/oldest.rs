@@ -70,7 +70,8 @@ impl Listed {
     pub(super) fn as_oldest_of_all(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
         self.node.filter(|id| {
             let frame = index.frame(*id);
-            frame.block == self.block && self.is_of(&frame) && index.older(*id).is_none()
+            let is_it = frame.block == self.block && self.is_of(&frame);
+            is_it && index.has_node(*id) && index.older(*id).is_none()
         })
     }
 
@@ -194,6 +195,11 @@ pub struct Oldest<'m> {
 }
 
 impl Oldest<'_> {
+    /// The same list, for a call.
+    pub(super) fn again(&mut self) -> Oldest<'_> {
+        Oldest { memory: &mut *self.memory, left: &mut *self.left }
+    }
+
     /// The frames that are left, oldest first.
     pub(super) fn frames(&self) -> &[Listed] {
         self.memory.get(self.left.from..self.left.end).unwrap_or_default()

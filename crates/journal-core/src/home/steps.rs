@@ -174,9 +174,36 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
         (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
-        (scope, may): (Scope, StepBounds),
+        what: (Scope, StepBounds),
         (report, folded): (&mut CheckpointReport, &mut FoldReport),
     ) -> Result<Step, JournalError> {
+        let mut spares = self.keeps(Rule::StepSparesHome);
+        loop {
+            let lists = (oldest.again(), coming.again());
+            let (what, reports) = ((what.0, what.1, spares), (&mut *report, &mut *folded));
+            let (step, has_spared) =
+                self.one_step(common, lanes, indexes, scratch, lists, what, reports)?;
+            // An append may keep the head where it was: then what was spared has to go home.
+            if step == Step::Done || !has_spared {
+                return Ok(step);
+            }
+            spares = false;
+        }
+    }
+
+    /// Takes a step that spares what need not go home to free much, or does not. Returns what came
+    /// of it, and whether it has spared something.
+    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    fn one_step<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        (mut oldest, mut coming): (Oldest<'_>, Oldest<'_>),
+        (scope, may, spares): (Scope, StepBounds, bool),
+        (report, folded): (&mut CheckpointReport, &mut FoldReport),
+    ) -> Result<(Step, bool), JournalError> {
         let mut charges = Charges::up_to(may.nanos);
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let heads = self.heads();
@@ -215,12 +242,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let listed = (&fenced.bounds, first);
             self.fold_listed(common, lanes, indexes, listed, scratch.batch, folded)?;
         }
-        let from = (&oldest, most, &mut charges);
-        let (count, seen) = if may.writes_home {
-            self.collect_first(common, indexes, &fenced, scope, scratch, from)
+        let collected = if may.writes_home {
+            let from = (&oldest, most, &mut charges);
+            self.collect_first(common, indexes, &fenced, (scope, spares), scratch, from)
         } else {
-            (0, from.0.first_within(most, charges.frames_left()))
+            let seen = oldest.first_within(most, charges.frames_left());
+            Collected { seen, ..Collected::default() }
         };
+        let Collected { count, seen, has_spared } = collected;
         if count > 0 {
             let view = ContentView { common, lanes: &*lanes, bounds: &fenced.bounds };
             let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -274,14 +303,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let moves = (&heads, &targets, &cut);
         let holds = has_others && self.hold_back(indexes, moves, lists, seen);
         oldest.drop_below(if holds { oldest.frames().len() } else { seen }, &cut);
-        Ok(match (freed.bytes, count) {
+        let step = match (freed.bytes, count) {
             // Other lanes go on.
             (0, 0) if holds => Step::Done,
             (0, 0) if is_held => Step::Held,
             (0, 0) if oldest.frames().is_empty() => Step::Empty,
             (0, 0) => Step::Stuck,
             _ => Step::Done,
-        })
+        };
+        Ok((step, has_spared))
     }
 
     /// Frees slots: those of superseded versions that lie in the next nodes of the indexes. Where
@@ -335,7 +365,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             let most = scratch.batch.len().saturating_mul(FRAMES_EACH);
             let from = (&*oldest, most, &mut charges);
-            (count, seen) = self.collect_first(common, indexes, &fenced, scope, scratch, from);
+            let collected =
+                self.collect_first(common, indexes, &fenced, (scope, false), scratch, from);
+            (count, seen) = (collected.count, collected.seen);
             if count > 0 {
                 let view = ContentView { common, lanes: &*lanes, bounds };
                 let mut batch = Batch { view, indexes: &mut *indexes, count };
@@ -539,29 +571,23 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         heads
     }
 
-    /// Whether a head that goes as far as this frame frees an eighth of its ring.
-    fn frees_much<L, K>(&self, common: &Common<L, K>, listed: &Listed, heads: &Records) -> bool {
-        let head = heads.get(usize::from(listed.lane.raw())).map_or(listed.record, |head| head.1);
-        let freed = listed.record.saturating_sub(head);
-        freed >= common.geometry.lane_bytes / MUCH_PART && self.keeps(Rule::StepSparesHome)
-    }
-
     /// Fills the batch with blocks of the first frames that are not home, as far as the charges
-    /// allow. Returns how many blocks that are, and how many frames were looked at.
+    /// allow.
     fn collect_first<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
         indexes: &mut impl Indexes,
         fenced: &FencedLanes,
-        scope: Scope,
+        (scope, spares): (Scope, bool),
         scratch: &mut HomeScratch<'_>,
         (oldest, most, charges): (&Oldest<'_>, usize, &mut Charges),
-    ) -> (usize, usize) {
+    ) -> Collected {
         let (mut search, heads) = (Search::of(self, common, &fenced.bounds, scope), self.heads());
         let batch = &mut *scratch.batch;
         let frames = oldest.frames();
         let most = most.min(frames.len());
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
+        let mut has_spared = false;
         for (at, listed) in frames.iter().enumerate() {
             if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
                 indexes.prefetch(ahead.block);
@@ -608,8 +634,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             });
             if let Some((found, nanos)) = found {
                 // What frees much room already writes nothing home: it may be written anew first.
-                let is_enough = || self.frees_much(common, listed, &heads);
-                if scope != Scope::OldestInSlots && count == 0 && !is_oldest && is_enough() {
+                has_spared =
+                    spares && count == 0 && !is_oldest && frees_much(common, listed, &heads);
+                if has_spared {
                     indexes.of(listed.block, |index| index.set_leaving(listed.block, false));
                     break;
                 }
@@ -629,7 +656,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         let batch = batch.get_mut(..count).unwrap_or_default();
         batch.sort_unstable_by_key(|batched: &Batched| batched.block);
-        (count, seen)
+        Collected { count, seen, has_spared }
     }
 
     /// Whether all that the cut drops of a block is at the end of its chain, and is home or below a
@@ -642,7 +669,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         listed: &[Listed],
         (durable, cut): (&Bounds, &Bounds),
     ) -> bool {
-        let Some(first) = listed.first() else { return true };
+        let Some(first) = listed.first().filter(|_| self.lists_all_below()) else { return false };
         let Some(oldest) = first.as_oldest_of_all(index) else { return false };
         let below = listed.iter().filter(|listed| listed.is_below(cut)).count();
         let (count, last) = index.last_below(oldest, cut);
@@ -655,6 +682,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let is_home = last.stamp <= home && !(last.form == Form::Discard && last.stamp == home);
         let is_needed = !is_home && !index.is_whole_above(newest, last.stamp);
         !is_needed || !self.keeps(Rule::StepDropsUnneeded)
+    }
+
+    /// Whether all frames below a cut are among those that the step has looked at (OL1).
+    fn lists_all_below(&self) -> bool {
+        self.keeps(Rule::StepPassesSeen) && self.keeps(Rule::StepListsAll)
     }
 
     /// The cut behind the first `seen` frames of the list, which are sorted by their blocks.
@@ -719,8 +751,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             indexes.of(block, |index| {
                 let oldest = of_block.first().and_then(|first| first.as_oldest_of_all(index));
-                let removed = oldest.map_or(0, |oldest| index.remove_last_below(oldest, cut));
-                if removed < of_block.iter().filter(|listed| listed.is_below(cut)).count() {
+                let below = of_block.iter().filter(|listed| listed.is_below(cut)).count();
+                let goes_from_the_end = |oldest| index.remove_last_below(oldest, cut) == below;
+                if !(self.lists_all_below() && oldest.is_some_and(goes_from_the_end)) {
                     index.remove_below(block, cut);
                 }
             });
@@ -728,6 +761,23 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         freed.bytes = self.take_room(common, lanes)?;
         Ok(freed)
     }
+}
+
+/// What a step has collected.
+#[derive(Clone, Copy, Debug, Default)]
+struct Collected {
+    /// How many blocks go home.
+    count: usize,
+    /// How many frames were looked at.
+    seen: usize,
+    /// Whether a block stays that would have gone home, since much comes free without it.
+    has_spared: bool,
+}
+
+/// Whether a head that goes as far as this frame frees an eighth of its ring.
+fn frees_much<L, K>(common: &Common<L, K>, listed: &Listed, heads: &Records) -> bool {
+    let head = heads.get(usize::from(listed.lane.raw())).map_or(listed.record, |head| head.1);
+    listed.record.saturating_sub(head) >= common.geometry.lane_bytes / MUCH_PART
 }
 
 /// What a step has freed.

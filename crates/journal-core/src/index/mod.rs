@@ -453,6 +453,11 @@ impl<M: IndexMemory> Index<M> {
         is_used.then_some(NodeId(id))
     }
 
+    /// Whether a node means anything (I4).
+    pub(crate) const fn has_node(&self, id: NodeId) -> bool {
+        id.0 <= self.touched
+    }
+
     /// Notes that only a slot's entry is left of a frame.
     fn set_out_of_ring(&mut self, id: NodeId) {
         if let Some(node) = self.node_mut(id.0) {

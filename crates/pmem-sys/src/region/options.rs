@@ -296,18 +296,18 @@ impl MapOptions {
             }
             Err(Reason::DirectIoAsked) => return self.direct_medium(file, len),
             Err(reason) => {
+                let is_in_memory = matches!(reason, Reason::MapSyncRefused { .. })
+                    && page_cache::is_in_memory(file);
+                let (granularity, reason) = match is_in_memory {
+                    true => (Granularity::Line, Reason::FileInMemory),
+                    false => (Granularity::Page, reason),
+                };
                 // The demand is looked at first: a refused medium is not even mapped. A file in
                 // memory meets none that a file on a disk does not.
                 self.facts(Granularity::Page, reason, None)?;
                 let map = page_cache::map(file, len);
                 let map = map.map_err(|source| MapError::system(Step::Map, source))?;
-                let is_in_memory = matches!(reason, Reason::MapSyncRefused { .. })
-                    && page_cache::is_in_memory(file);
-                if is_in_memory {
-                    (Mapping::Ordinary(map), Granularity::Line, Reason::FileInMemory)
-                } else {
-                    (Mapping::Ordinary(map), Granularity::Page, reason)
-                }
+                (Mapping::Ordinary(map), granularity, reason)
             }
         };
         let facts = self.facts(granularity, reason, device.dirty_shutdowns())?;

@@ -26,8 +26,8 @@ const SHORT_OF_LENGTH: Code = libsqlite3_sys::SQLITE_IOERR_FSTAT;
 /// How the disk's file is cut to the database's length, durably.
 pub(crate) type Cut = Box<dyn Fn(u64) -> Result<(), block_files::Error> + Send + Sync>;
 
-/// How long a file that was at its path is taken to be there. The host is asked by a call that takes
-/// a tenth of a commit.
+/// How long a file that was at its path is taken to be there. To ask the host takes a tenth of a
+/// commit.
 const SEEN_EACH: Duration = Duration::from_millis(1);
 
 /// Something that keeps other programs away while it lives.
@@ -385,8 +385,8 @@ impl MountedFile {
         place.is_some_and(|place| identity_of(&place.path).ok() != Some(place.identity))
     }
 
-    /// Whether the file is not at its path any more, as far as the host was asked: no more than once
-    /// in [`SEEN_EACH`].
+    /// Whether the file is not at its path any more, as far as the host was asked: at most once in
+    /// [`SEEN_EACH`].
     pub(crate) fn has_moved_lately(&self) -> bool {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let (now, seen) = (micros(self.begun.elapsed()), self.seen_at.load(Ordering::Relaxed));
