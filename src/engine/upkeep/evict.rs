@@ -349,8 +349,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(picked)
     }
 
-    /// Whether a block is pinned, and free, and not changed since it was listed. What was used since
-    /// stays, unless others were tried in vain.
+    /// Whether a block is pinned, and free, and not changed since it was listed. What was used
+    /// since stays, unless others were tried in vain.
     fn is_pinned_yet(&self, (stamp, block): &Candidate, also_used: bool) -> Result<bool, Error> {
         let share = self.lock_share(*block)?;
         let is_same = share.stamp_in_memory(*block) == Some(*stamp);

@@ -195,7 +195,7 @@ pub struct Oldest<'m> {
 }
 
 impl Oldest<'_> {
-    /// The same list, for a call.
+    /// This list, lent for a call.
     pub(super) fn again(&mut self) -> Oldest<'_> {
         Oldest { memory: &mut *self.memory, left: &mut *self.left }
     }
