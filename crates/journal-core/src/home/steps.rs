@@ -5,7 +5,10 @@
 //! oldest frames, as many as one batch has, and lets the heads pass those frames.
 //!
 //! 1. The blocks of the first frames of the list are written home, where they are not. The batch
-//!    goes through the shield and ends with a sync, like the batch of every checkpoint.
+//!    goes through the shield and ends with a sync, like the batch of every checkpoint. A frame
+//!    below a newer whole one is passed. Where the heads free much before the first block that would
+//!    go home, nothing does: it may be written anew before they come to it. If they free nothing
+//!    after all, the step is taken again, and the block goes home.
 //! 2. The cut is tried behind these frames, and shortened where it violates what a block needs. No
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
@@ -153,7 +156,7 @@ impl IndexNodes {
     }
 }
 
-/// A step that frees a ring, divided by this, writes nothing home.
+/// A step writes nothing home where a head frees as much as its ring, divided by this, without it.
 const MUCH_PART: u64 = 8;
 
 /// This number of frames ahead, a step asks for what it looks up of a block.
@@ -774,7 +777,7 @@ struct Collected {
     has_spared: bool,
 }
 
-/// Whether a head that goes as far as this frame frees an eighth of its ring.
+/// Whether a head that goes as far as this frame frees a good part of its ring.
 fn frees_much<L, K>(common: &Common<L, K>, listed: &Listed, heads: &Records) -> bool {
     let head = heads.get(usize::from(listed.lane.raw())).map_or(listed.record, |head| head.1);
     listed.record.saturating_sub(head) >= common.geometry.lane_bytes / MUCH_PART
