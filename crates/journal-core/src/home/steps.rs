@@ -6,9 +6,9 @@
 //!
 //! 1. The blocks of the first frames of the list are written home, where they are not. The batch
 //!    goes through the shield and ends with a sync, like the batch of every checkpoint. A frame
-//!    below a newer whole one is passed. Where the heads free much before the first block that would
-//!    go home, nothing does: it may be written anew before they come to it. If they free nothing
-//!    after all, the step is taken again, and the block goes home.
+//!    below a newer whole one is passed. Where the heads free much before the first block that
+//!    would go home, nothing does: it may be written anew before they come to it. If they free
+//!    nothing after all, the step is taken again, and the block goes home.
 //! 2. The cut is tried behind these frames, and shortened where it violates what a block needs. No
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
