@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use journal_core::policy::Policy;
-use journal_core::{BlockDevice as _, BlockNumber, BlockSize};
+use journal_core::{BlockDevice as _, BlockNumber, BlockSize, Offset, Pmem as _, PmemRead as _};
 use lab::bench::latency::{Times, print_heading};
-use lab::bench::media::{BLOCK, MemoryDisk};
+use lab::bench::media::{self, BLOCK, MemoryDisk};
 use lab::bench::work::{leaked, together};
 use lab::bench::{Asked, Table};
 use nvm_journal::{AnyPolicy, FullBlock, ObjectLog};
@@ -16,6 +16,11 @@ use crate::user::{self, Case, Door, NVM_BYTES, User, Way};
 
 /// Blocks of the working set, unless a table says otherwise.
 const SET: u64 = 1024;
+/// Room is made for this number of commits at once.
+const AT_ONCE: u64 = 256;
+/// The bytes of a journal that is to be a quarter of what is logged are at least and at most these.
+const LEAST_BYTES: u64 = 16 << 20;
+const MOST_BYTES: u64 = 1 << 30;
 /// Blocks of the largest working set.
 const LARGE_SET: u64 = 1 << 16;
 
@@ -196,20 +201,25 @@ pub(crate) fn checkpoints(asked: Asked) {
     println!();
 }
 
-/// Copies as many blocks out of memory, and writes each to a disk like the journal's: all of its
-/// blocks were written before, so that those which are written now lie apart.
+/// Copies as many blocks out of memory to which they were streamed, as those of a journal are, and
+/// writes each to a disk like the journal's: all of its blocks were written before, so that those
+/// which are written now lie apart.
 fn floor(tries: u64, blocks: u64) -> f64 {
-    let memory = vec![7_u8; blocks as usize * BLOCK];
+    let mut page = vec![7; BLOCK];
     let mut disk = MemoryDisk::new(BlockSize::DEFAULT, 4 * blocks);
     for block in 0..disk.block_count() {
-        disk.write(BlockNumber(block), &memory[..BLOCK]).expect("writes");
+        disk.write(BlockNumber(block), &page).expect("writes");
     }
-    let mut page = vec![0; BLOCK];
+    let mut memory = media::warm(blocks * BLOCK as u64);
     let mut write = || {
+        for block in 0..blocks {
+            memory.stream(Offset(block * BLOCK as u64), &page);
+        }
+        memory.fence().expect("is memory");
         let start = Instant::now();
-        for (block, image) in memory.chunks_exact(BLOCK).enumerate() {
-            page.copy_from_slice(image);
-            disk.write(BlockNumber(2 * block as u64), &page).expect("writes");
+        for block in 0..blocks {
+            memory.read_into(Offset(block * BLOCK as u64), &mut page).expect("reads");
+            disk.write(BlockNumber(2 * block), &page).expect("writes");
         }
         start.elapsed()
     };
@@ -222,7 +232,7 @@ where
     L: Policy + Clone + Send + Sync + 'static,
 {
     let image = vec![9_u8; BLOCK];
-    each(tries, blocks, || {
+    let write_home = || {
         for turn in 0..patches.max(1) {
             for block in (0..2 * blocks).step_by(2).map(BlockNumber) {
                 let write = |tx: &mut nvm_journal::Transaction<'_, L, _>| match patches {
@@ -236,39 +246,69 @@ where
         let start = Instant::now();
         journal.checkpoint().expect("writes home");
         start.elapsed()
-    })
+    };
+    write_home();
+    each(tries, blocks, write_home)
 }
 
 /// The loop with all that belongs to it: the journal is a quarter of what is logged, and a commit
 /// makes room if nothing else has.
 pub(crate) fn sustained(asked: Asked) {
-    let for_at_most = Duration::from_millis(asked.of(20, 400, 2000));
-    print_heading("sustained: begin, write, commit, with the checkpoints that it takes; ns");
+    print_heading("sustained: the journal is a quarter of what is logged (mean to that with room)");
     for set in asked.of(&[64][..], &[SET][..], &[SET, LARGE_SET][..]).iter().copied() {
+        let disk = user::disk_of(set);
         for case in [Case::Patch, Case::Image] {
-            let nvm_bytes = if case.has_images() { 32 << 20 } else { 8 << 20 };
-            let full = user::open(FullBlock, nvm_bytes.max(32 << 20), set, 0);
-            run(&format!("full-block, {}, {set}", case.name()), &full, set, case, for_at_most);
-            let object = user::open(ObjectLog::new(), nvm_bytes, set, 0);
-            run(&format!("object-log, {}, {set}", case.name()), &object, set, case, for_at_most);
+            sustain("full-block", &FullBlock, &disk, (set, case), asked);
+            sustain("object-log", &ObjectLog::new(), &disk, (set, case), asked);
         }
     }
     println!();
 }
 
-fn run<L>(name: &str, journal: &Door<L>, set: u64, case: Case, for_at_most: Duration)
+/// Prints how long commits take where they make room themselves, and where a thread does.
+fn sustain<L>(name: &str, policy: &L, disk: &MemoryDisk, (set, case): (u64, Case), asked: Asked)
+where
+    L: Policy + Clone + Send + Sync + 'static,
+{
+    let for_at_most = Duration::from_millis(asked.of(20, 400, 2000));
+    let options = user::options(policy.clone(), set, 0);
+    let open = |options, nvm_bytes| user::open_on(options, nvm_bytes, disk.clone());
+    // How much is logged meanwhile, as far as a look says that writes nothing home.
+    let look = open(options.clone(), NVM_BYTES);
+    let times = times_of(&look, set, case, for_at_most / 8, true);
+    let (with_room, logged) = (times.mean(), look.stats().expect("counts").record_bytes * 8);
+    drop(look);
+    let nvm_bytes = (logged / 4).clamp(LEAST_BYTES, MOST_BYTES);
+    for by in ["the commits", "a thread"] {
+        let options = options.clone().background_checkpoint(by == "a thread");
+        let times = times_of(&open(options, nvm_bytes), set, case, for_at_most, false);
+        let name = format!("{name}, {}, {set}, by {by}", case.name());
+        times.print(&format!("{name}, {:.0} ({:.2})", times.mean(), times.mean() / with_room));
+    }
+}
+
+/// How long commits take. Room is made before them, untimed, or not.
+fn times_of<L>(
+    journal: &Door<L>,
+    set: u64,
+    case: Case,
+    for_at_most: Duration,
+    has_room: bool,
+) -> Times
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
     let (mut user, mut times) = (User::new(0, set), Times::new());
-    let begun = Instant::now();
-    let mut turn = 0;
+    let (begun, mut turn) = (Instant::now(), 0);
     while begun.elapsed() < for_at_most {
+        if has_room && turn % AT_ONCE == 0 {
+            user::make_room(journal, case, AT_ONCE);
+        }
         let update = user.draw(case);
         let start = Instant::now();
         user::commit(journal, case, Way::Begin, &update, turn);
         times.note(start.elapsed());
         turn += 1;
     }
-    times.print(&format!("{name}, mean {}", begun.elapsed().as_nanos() / u128::from(turn.max(1))));
+    times
 }

@@ -184,18 +184,37 @@ pub(crate) fn open_with_lanes<L>(
 where
     L: Policy + Clone + Send + Sync + 'static,
 {
+    open_on(options(policy, set, cached).lanes(lanes), nvm_bytes, disk_of(set))
+}
+
+/// A disk of twice the blocks of a set, all of which were written.
+pub(crate) fn disk_of(set: u64) -> MemoryDisk {
     let mut disk = MemoryDisk::new(BlockSize::DEFAULT, 2 * set.max(1024));
     for block in 0..disk.block_count() {
         disk.write(BlockNumber(block), &noise(block, BLOCK)).expect("writes");
     }
-    let options = Options::new()
+    disk
+}
+
+/// The options of a journal of two lanes whose cache has `cached` blocks.
+pub(crate) fn options<L: Policy>(policy: L, set: u64, cached: u64) -> Options<L> {
+    Options::new()
         .policy(policy)
         .index_frames(INDEX_FRAMES.max(10 * set as usize))
-        .index_at_once(true);
-    let options = options.lanes(lanes).cache_bytes(cached as usize * BLOCK);
+        .index_at_once(true)
+        .lanes(2)
+        .cache_bytes(cached as usize * BLOCK)
+}
+
+/// Opens a journal on memory that was touched before, and reads each block of the disk once.
+pub(crate) fn open_on<L>(options: Options<L>, nvm_bytes: u64, disk: MemoryDisk) -> Door<L>
+where
+    L: Policy + Clone + Send + Sync + 'static,
+{
+    let blocks = disk.block_count();
     let journal = Journal::format(warm(nvm_bytes), disk, &options).expect("formats");
     let mut image = vec![0; BLOCK];
-    for block in 0..set {
+    for block in 0..blocks {
         journal.read(BlockNumber(block), &mut image).expect("reads");
     }
     journal

@@ -64,10 +64,7 @@ impl<L, M: Machine> Lanes<M::Pmem, M::Hook> for LanesOf<'_, L, M> {
     }
 
     fn prefetch(&self, frame: &FrameAt) {
-        let reader = &self.0.lane(frame.lane).reader;
-        if frame.slot().is_none() {
-            reader.prefetch(frame.payload, frame.len as usize);
-        }
+        self.0.lane(frame.lane).reader.prefetch_payload(frame);
     }
 
     fn passing<R>(

@@ -2,7 +2,8 @@
 //!
 //! Of a chain, each node says where the next one is, and each frame where its payload is. A walk
 //! would wait for memory at each of them. So while a block is built, the walks of the blocks behind
-//! it go one node further each, and ask for what they come to. A matter of speed only.
+//! it go one node further each, and ask for what they come to. A lone frame is asked for as a whole,
+//! shortly before its block is built. A matter of speed only.
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
@@ -16,6 +17,10 @@ use crate::ports::pmem::Pmem;
 
 /// Blocks that walks go on for, and so the most nodes of a chain that are asked for.
 const BLOCKS: usize = 8;
+
+/// A lone frame is asked for this number of blocks ahead. It may be a whole block, so that those of
+/// all [`BLOCKS`] would fill the nearest cache.
+const LONE_AHEAD: usize = 2;
 
 /// Walks of the next blocks of a batch, and the place in the batch from which on there are none.
 #[derive(Debug)]
@@ -41,11 +46,16 @@ impl Chains {
         for (number, batched) in (first..).zip(left).skip(1).take(BLOCKS) {
             let Some(walk) = self.walks.get_mut(number % BLOCKS) else { continue };
             let block = batched.block;
+            if !batched.is_chain {
+                if number == first.saturating_add(LONE_AHEAD) {
+                    let frame = indexes.of(block, |i| i.newest(block).map(|id| i.frame(id)));
+                    frame.iter().for_each(|frame| lanes.prefetch(frame));
+                }
+                continue;
+            }
             if number >= self.begun {
                 self.begun = number.saturating_add(1);
-                // Of a lone frame, everything was asked for when it was found.
-                let is_chain = batched.is_chain;
-                *walk = if is_chain { indexes.of(block, |i| i.newest(block)) } else { None };
+                *walk = indexes.of(block, |index| index.newest(block));
                 continue;
             }
             let Some(id) = *walk else { continue };

@@ -110,8 +110,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         report: &mut CheckpointReport,
     ) -> Result<bool, JournalError> {
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
-        let those = (common, &*lanes);
-        let (count, left_out) = self.collect(those, indexes, &fenced.bounds, scope, scratch);
+        let (count, left_out) = self.collect(common, indexes, &fenced.bounds, scope, scratch);
         if count == 0 {
             if left_out {
                 return Ok(true);
@@ -253,7 +252,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// out because they are being written anew.
     fn collect<L: Policy, K: Kernels>(
         &self,
-        (common, lanes): (&Common<L, K>, &(impl Lanes<P, H> + ?Sized)),
+        common: &Common<L, K>,
         indexes: &mut impl Indexes,
         bounds: &Bounds,
         scope: Scope,
@@ -264,7 +263,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         // The oldest blocks are not taken in the order of their numbers.
         let collected = match scope {
             Scope::OldestInSlots => search.oldest(indexes, batch),
-            _ if waiting.has_memory() => search.next_of((common, lanes), indexes, waiting, batch),
+            _ if waiting.has_memory() => search.next_of(common, indexes, waiting, batch),
             _ => search.lowest(indexes, batch),
         };
         let (mut count, mut left_out) = (0_usize, search.left_out);

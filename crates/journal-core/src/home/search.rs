@@ -8,10 +8,10 @@
 use crate::commit::batched::Batched;
 use crate::common::Common;
 use crate::format::record::Form;
+use crate::home::Home;
 use crate::home::content::oldest_needed;
 use crate::home::report::Scope;
 use crate::home::waiting::Waiting;
-use crate::home::{Home, Lanes};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
@@ -127,7 +127,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     /// Takes the next blocks of a list, which is made anew when it is empty. Returns how many.
     pub(super) fn next_of(
         &mut self,
-        (common, lanes): (&Common<impl Policy, impl Kernels>, &(impl Lanes<P, H> + ?Sized)),
+        common: &Common<impl Policy, impl Kernels>,
         indexes: &mut impl Indexes,
         waiting: &mut Waiting<'_>,
         batch: &mut [Batched],
@@ -146,9 +146,6 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             let has_room = count < batch.len();
             let found = indexes.of(block, |index| {
                 let found = self.decide(index, block)?;
-                if let Some(newest) = index.newest(block).filter(|_| !found.is_chain) {
-                    lanes.prefetch(&index.frame(newest));
-                }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
                 let fits = has_room && (needed <= self.shield_room || !found.needs_shield);
                 if fits {

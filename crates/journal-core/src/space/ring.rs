@@ -13,9 +13,9 @@ use crate::ports::pmem::{Pmem, PmemRead, PmemShare};
 use crate::space::slots::SlotReader;
 use crate::units::{Offset, SlotNumber};
 
-/// The most bytes of a payload that are asked for ahead. What lies behind them the processor asks
-/// for by itself.
-const PREFETCHED_BYTES: usize = 512;
+/// The most bytes of a payload that are asked for ahead: those of a block of usual size. What lies
+/// behind them the processor asks for by itself.
+const PREFETCHED_BYTES: usize = 4096;
 
 /// The ring of an open journal.
 pub(crate) type Ring<P, H> = RingOf<Ordered<P, H>>;
@@ -76,10 +76,18 @@ impl<R: PmemRead> LaneReader<R> {
         range.read(into, |at, into| self.region.read_into(at, into))
     }
 
-    /// Begins to bring the first bytes of a range of lane offsets into the caches.
-    pub fn prefetch(&self, position: u64, len: usize) {
-        let (at, len) = RingRange::of(self.bytes, position, len.min(PREFETCHED_BYTES)).first;
-        self.region.prefetch(at, len);
+    /// Begins to bring the first bytes of a frame's payload into the caches, or those of what is in
+    /// the slot that it names.
+    pub fn prefetch_payload(&self, frame: &FrameAt) {
+        let len = (frame.len as usize).min(PREFETCHED_BYTES);
+        match (frame.slot(), &self.slots) {
+            (None, _) => {
+                let (at, len) = RingRange::of(self.bytes, frame.payload, len).first;
+                self.region.prefetch(at, len);
+            }
+            (Some(slot), Some(slots)) => slots.prefetch(slot, PREFETCHED_BYTES),
+            (Some(_), None) => {}
+        }
     }
 
     /// Copies the payload of a frame of the lane, or what is in the slot that it names.

@@ -621,7 +621,16 @@ impl<P: PmemShare, H> Slots<P, H> {
 
 impl<R: PmemRead> SlotReader<R> {
     pub(crate) fn read(&self, slot: SlotNumber, into: &mut [u8]) -> Result<(), MediumError> {
+        self.data.read_into(self.offset_of(slot), into)
+    }
+
+    /// Begins to bring the first bytes of a slot into the caches.
+    pub(super) fn prefetch(&self, slot: SlotNumber, most_bytes: usize) {
+        self.data.prefetch(self.offset_of(slot), self.block_bytes.min(most_bytes));
+    }
+
+    fn offset_of(&self, slot: SlotNumber) -> Offset {
         let index = u64::from(slot.raw().saturating_sub(self.first));
-        self.data.read_into(Offset(index.saturating_mul(self.block_bytes as u64)), into)
+        Offset(index.saturating_mul(self.block_bytes as u64))
     }
 }

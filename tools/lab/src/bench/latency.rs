@@ -38,6 +38,11 @@ impl Times {
         self.0.value_at_percentile(percent)
     }
 
+    /// The mean, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
     pub fn len(&self) -> u64 {
         self.0.len()
     }
@@ -46,7 +51,7 @@ impl Times {
     pub fn print(&self, name: &str) {
         let at = |percent| self.at(percent);
         println!(
-            "{name:<52} {:>9} {:>9} {:>9} {:>9} {:>11}",
+            "{name:<62} {:>9} {:>9} {:>9} {:>9} {:>11}",
             at(50.0),
             at(90.0),
             at(99.0),
@@ -60,7 +65,7 @@ impl Times {
 pub fn print_heading(title: &str) {
     println!("## {title}");
     println!(
-        "{:<52} {:>9} {:>9} {:>9} {:>9} {:>11}",
+        "{:<62} {:>9} {:>9} {:>9} {:>9} {:>11}",
         "case, ns", "p50", "p90", "p99", "p99.9", "most"
     );
 }
