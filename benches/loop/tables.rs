@@ -271,7 +271,7 @@ where
     L: Policy + Clone + Send + Sync + 'static,
 {
     let for_at_most = Duration::from_millis(asked.of(20, 400, 2000));
-    let options = user::options(policy.clone(), set, 0);
+    let options = user::options(policy.clone(), set, 4 * set);
     let open = |options, nvm_bytes| user::open_on(options, nvm_bytes, disk.clone());
     // How much is logged meanwhile, as far as a look says that writes nothing home.
     let look = open(options.clone(), NVM_BYTES);

@@ -24,6 +24,7 @@ use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::gathering::Stored;
 use crate::shared::home_cell::one_sync::DiskOf;
+use crate::shared::lending::LanesOf;
 use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
@@ -403,10 +404,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         payload: &mut [u8],
         into: &mut [u8],
     ) -> Result<Option<BlockNumber>, Error> {
-        let reader = |frame: &FrameAt| &self.lane(frame.lane).reader;
-        let read = |frame: &FrameAt, into: &mut [u8]| reader(frame).read_payload(frame, into);
-        build_from_lanes(&self.common, &share.index, (block, newest), read, payload, into)
-            .map_err(not_built)
+        let (lanes, of) = (&LanesOf(self), (block, newest));
+        build_from_lanes(&self.common, &share.index, of, lanes, payload, into).map_err(not_built)
     }
 
     /// Builds a block's content on what lies below.
@@ -418,9 +417,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         into: &mut [u8],
     ) -> Result<(), Error> {
         let Some(newest) = newest else { return Ok(()) };
-        let reader = |frame: &FrameAt| &self.lane(frame.lane).reader;
-        let read = |frame: &FrameAt, into: &mut [u8]| reader(frame).read_payload(frame, into);
-        apply_frames(&self.common, &share.index, newest, read, payload, into).map_err(not_built)
+        let lanes = &LanesOf(self);
+        apply_frames(&self.common, &share.index, newest, lanes, payload, into).map_err(not_built)
     }
 
     /// Keeps the old images of the blocks that a transaction writes anew.

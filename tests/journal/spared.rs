@@ -1,6 +1,8 @@
 //! What a full lane writes home, and what it leaves: an image that is written again in time never
 //! goes home.
 
+use core::ops::ControlFlow::Continue;
+
 use journal_core::policy::Thresholds;
 use journal_core::{NoHook, Rule};
 use lab::erased::{DynDisk, any_options};
@@ -78,5 +80,38 @@ fn without_its_rules_a_step_writes_home_what_is_written_again() {
     for rule in [Rule::StepSparesCovered, Rule::StepSparesHome] {
         let home = home_of(FullBlock.into(), 48, Mutator::without(&[rule]));
         assert!(home > 100, "{rule:?}: {home}");
+    }
+}
+
+/// Others change all blocks again behind each batch. None of them goes home again for that.
+#[test]
+fn a_checkpoint_writes_each_block_home_once() {
+    const BLOCKS: u64 = 64;
+    let options = any_options(ObjectLog::new(), NoHook).lanes(1).batch_blocks(8).cache_bytes(0);
+    let files = Files::new("spared-once");
+    let disk = DynDisk::new(files.disk_of(1024));
+    let journal = Journal::format(any_memory(2 << 20), disk, &options).expect("formats");
+    let change_all = |turn: u8| {
+        for number in (0..BLOCKS).map(block) {
+            let patch = [turn; 64];
+            let at = usize::from(turn) * 64;
+            journal.transact(|tx| tx.write_at(number, at, &patch)).expect("has room");
+        }
+    };
+    (0..20).for_each(change_all);
+    let mut turns = 20..32;
+    let report = journal.checkpoint_steps(|_, _| {
+        // Other threads may commit meanwhile; this one may not.
+        let turn = turns.next();
+        std::thread::scope(|scope| {
+            turn.map(|turn| scope.spawn(move || change_all(turn))).is_some()
+        });
+        Continue(())
+    });
+    assert_eq!(report.expect("writes home").blocks, BLOCKS);
+    let mut found = [0; BLOCK];
+    for number in (0..BLOCKS).map(block) {
+        journal.read(number, &mut found).expect("reads");
+        assert!((0..turns.start).all(|turn| found[usize::from(turn) * 64] == turn), "{number}");
     }
 }

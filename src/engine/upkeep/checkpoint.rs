@@ -209,9 +209,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let report = &mut made;
         let (frames, asked) = (self.frames(), self.upkeep.asked());
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
-        // Blocks that are written again and again meanwhile must not keep the checkpoint from
-        // ending. So it writes as many blocks home as there are now. What comes later is for the
-        // next checkpoint.
+        // Blocks that are written again meanwhile must not keep the checkpoint from ending: they are
+        // for the next one. So it ends behind its first list, or where some of that were left out
+        // behind two more, and never writes more blocks than there are frames now.
         let cut = cell.cut.take().filter(|cut| goes_on && cut.scope == scope);
         let (mut listed, mut left) = match cut {
             Some(Cut { listed, left, .. }) => (listed, left),
@@ -244,6 +244,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Err(error) => return Err(error),
             }
             left = left.saturating_sub((report.blocks - before).max(1));
+            let (done, all) = listed;
+            if done == all && all < waiting.len() {
+                let lists = if report.blocks == all as u64 { 0 } else { 2 };
+                left = left.min(lists * all as u64);
+            }
             is_ended = each(report, left).is_break();
             if is_ended || left == 0 || scope == Scope::OldestInSlots {
                 break None;
@@ -733,12 +738,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             || least.slots < levels.asks_below_slots()
             || self.log_is_below(levels.asks_below_log_blocks())
             || self.is_short_of_frames()
-    }
-
-    /// Makes room ahead of need, in the thread in the background.
-    pub(super) fn keep_room_behind(&self) -> Result<(), Error> {
-        let running = self.room_of_running();
-        self.make_room_ahead(|stage| !self.is_short_beside(stage, running))
     }
 
     /// Asks the checkpointing thread to work, if there is one.

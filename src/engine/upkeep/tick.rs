@@ -79,6 +79,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(has_done_all && !is_cut)
     }
 
+    /// Makes room ahead of need, in the thread in the background.
+    pub(super) fn keep_room_behind(&self) -> Result<(), Error> {
+        let running = self.room_of_running();
+        self.make_room_ahead(|stage| !self.is_short_beside(stage, running))
+    }
+
     /// Makes room where a threshold is crossed. It is for hosts that have no thread for this. What
     /// the running transaction has reserved is no reason to write anything home: when it commits,
     /// it gives most of that back.

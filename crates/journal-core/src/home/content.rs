@@ -8,7 +8,6 @@ use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::ports::block_device::BlockDevice;
-use crate::ports::error::MediumError;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
@@ -25,9 +24,24 @@ pub(crate) struct ContentView<'a, L, K, N: ?Sized> {
 /// is home.
 #[must_use]
 pub fn oldest_needed(index: &Index<impl IndexMemory>, newest: NodeId) -> (NodeId, bool) {
+    oldest_behind(index, newest, |_| {})
+}
+
+/// Finds that frame, and looks at all frames of a chain on the way there.
+#[inline(always)]
+fn oldest_behind(
+    index: &Index<impl IndexMemory>,
+    newest: NodeId,
+    mut looks_at: impl FnMut(&FrameAt),
+) -> (NodeId, bool) {
     let mut oldest = newest;
     loop {
-        match index.frame(oldest).form {
+        let frame = index.frame(oldest);
+        let is_lone = oldest == newest && frame.form != Form::Encoded;
+        if !is_lone {
+            looks_at(&frame);
+        }
+        match frame.form {
             Form::Encoded => {}
             form => return (oldest, form == Form::Home),
         }
@@ -78,17 +92,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         into: &mut [u8],
     ) -> Result<(), JournalError> {
         let ContentView { common, lanes, bounds } = *view;
-        let read = |frame: &FrameAt, into: &mut [u8]| lanes.read(frame, into);
         // What needs nothing of the device is built at once: the block is looked up one time.
         let below = indexes.of(block, |index| {
             let newest = index.newest_below(block, bounds);
-            build_from_lanes(common, index, (block, newest), read, payload, into)
+            build_from_lanes(common, index, (block, newest), lanes, payload, into)
         })?;
         let Some(below) = below else { return Ok(()) };
         self.device.read(below, into).map_err(JournalError::Device)?;
         indexes.of(block, |index| {
             let Some(newest) = index.newest_below(block, bounds) else { return Ok(()) };
-            apply_frames(common, index, newest, read, payload, into)
+            apply_frames(common, index, newest, lanes, payload, into)
         })
     }
 }
@@ -99,17 +112,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 ///
 /// # Errors
 /// Those of [`apply_frames`].
-pub fn build_from_lanes<L: Policy, K: Kernels>(
+pub fn build_from_lanes<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     common: &Common<L, K>,
     index: &Index<impl IndexMemory>,
     (block, newest): (BlockNumber, Option<NodeId>),
-    read: impl Fn(&FrameAt, &mut [u8]) -> Result<(), MediumError>,
+    lanes: &(impl Lanes<P, H> + ?Sized),
     payload: &mut [u8],
     into: &mut [u8],
 ) -> Result<Option<BlockNumber>, JournalError> {
     let below = common.block_below(index, block, newest);
     if let (None, Some(newest)) = (below, newest) {
-        apply_frames(common, index, newest, read, payload, into)?;
+        apply_frames(common, index, newest, lanes, payload, into)?;
     }
     Ok(below)
 }
@@ -119,15 +132,16 @@ pub fn build_from_lanes<L: Policy, K: Kernels>(
 ///
 /// # Errors
 /// The medium's, a payload that does not apply, or rot in the disk-side log.
-pub fn apply_frames<L: Policy, K: Kernels>(
+pub fn apply_frames<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     common: &Common<L, K>,
     index: &Index<impl IndexMemory>,
     newest: NodeId,
-    read: impl Fn(&FrameAt, &mut [u8]) -> Result<(), MediumError>,
+    lanes: &(impl Lanes<P, H> + ?Sized),
     payload: &mut [u8],
     into: &mut [u8],
 ) -> Result<(), JournalError> {
-    let (mut id, _) = oldest_needed(index, newest);
+    // All payloads are asked for before the first of them is needed.
+    let (mut id, _) = oldest_behind(index, newest, |frame| lanes.prefetch(frame));
     loop {
         let frame: FrameAt = index.frame(id);
         match frame.form {
@@ -143,11 +157,11 @@ pub fn apply_frames<L: Policy, K: Kernels>(
                     return Err(JournalError::RottenLog { block: frame.block, lies_at });
                 }
             }
-            Form::Image | Form::Slot => read(&frame, into).map_err(JournalError::Medium)?,
+            Form::Image | Form::Slot => lanes.read(&frame, into).map_err(JournalError::Medium)?,
             Form::Encoded => {
                 let payload = payload.get_mut(..frame.len as usize);
                 let Some(payload) = payload else { unreachable!("fits: it was made there") };
-                read(&frame, payload).map_err(JournalError::Medium)?;
+                lanes.read(&frame, payload).map_err(JournalError::Medium)?;
                 common
                     .policy
                     .apply(payload, into)
