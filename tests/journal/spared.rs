@@ -88,9 +88,10 @@ fn without_its_rules_a_step_writes_home_what_is_written_again() {
 fn a_checkpoint_writes_each_block_home_once() {
     const BLOCKS: u64 = 64;
     let options = any_options(ObjectLog::new(), NoHook).lanes(1).batch_blocks(8).cache_bytes(0);
+    let options = options.index_frames(1 << 13);
     let files = Files::new("spared-once");
     let disk = DynDisk::new(files.disk_of(1024));
-    let journal = Journal::format(any_memory(2 << 20), disk, &options).expect("formats");
+    let journal = Journal::format(any_memory(4 << 20), disk, &options).expect("formats");
     let change_all = |turn: u8| {
         for number in (0..BLOCKS).map(block) {
             let patch = [turn; 64];
@@ -98,8 +99,8 @@ fn a_checkpoint_writes_each_block_home_once() {
             journal.transact(|tx| tx.write_at(number, at, &patch)).expect("has room");
         }
     };
-    (0..20).for_each(change_all);
-    let mut turns = 20..32;
+    (0..10).for_each(change_all);
+    let mut turns = 10..22;
     let report = journal.checkpoint_steps(|_, _| {
         // Other threads may commit meanwhile; this one may not.
         let turn = turns.next();

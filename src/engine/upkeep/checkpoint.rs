@@ -245,7 +245,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             left = left.saturating_sub((report.blocks - before).max(1));
             let (done, all) = listed;
-            if done == all && all < waiting.len() {
+            // Without a shield, blocks that need one are in no list. The last batch tells of them.
+            if done == all && all < waiting.len() && self.common.geometry.shield_blocks > 0 {
                 let lists = if report.blocks == all as u64 { 0 } else { 2 };
                 left = left.min(lists * all as u64);
             }
