@@ -277,6 +277,11 @@ impl Cache {
         self.kept.line_of(block)
     }
 
+    /// Finds the kept content of a block, up to this frame, for no use that would keep it longer.
+    pub(crate) fn look_at(&self, block: BlockNumber, newest: Stamp) -> Option<&[u8]> {
+        Some(self.kept.find(block).filter(|kept| kept.counts(Some(newest)))?.image())
+    }
+
     /// What is kept of a block, which may be stale.
     #[inline]
     pub(crate) fn image_of(&self, block: BlockNumber) -> Option<&[u8]> {

@@ -1,9 +1,9 @@
 //! Lends lanes and shares of the index, one at a time, to the code that writes home. Lends what is
 //! in the lanes to readers.
 
-use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, NotPassed, share_of};
+use journal_core::parts::{FrameAt, InLane, Index, Indexes, Lanes, NodeId, NotPassed, share_of};
 use journal_core::units::{LaneNumber, SlotNumber};
-use journal_core::{BlockNumber, JournalError, MediumError};
+use journal_core::{BlockNumber, JournalError, Kernels as _, MediumError};
 
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -121,6 +121,31 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         let share = core::ptr::from_ref(&self.0.shares[number]).cast::<u8>();
         self.0.common.prefetch_line(share);
         self.0.common.prefetch_line(self.0.entries[number].address_of(block));
+    }
+
+    fn copy_kept(
+        &mut self,
+        block: BlockNumber,
+        newest: impl FnOnce(&Index<IndexParts>) -> Option<NodeId>,
+        into: &mut [u8],
+    ) -> bool {
+        if !self.0.caches {
+            return false;
+        }
+        // A share that cannot be given is told of when the content is built.
+        let Ok(share) = self.0.lock_share(block) else { return false };
+        let found = newest(&share.index).and_then(|newest| share.kept_up_to(block, newest));
+        found.map(|image| pmem_sys::copy_block(into, image)).is_some()
+    }
+
+    fn prefetch_kept(&mut self, block: BlockNumber) -> bool {
+        if !self.0.caches {
+            return false;
+        }
+        let Ok(share) = self.0.lock_share(block) else { return false };
+        let newest = share.index.newest(block);
+        let found = newest.and_then(|newest| share.kept_up_to(block, newest));
+        found.map(|image| self.0.common.kernels.prefetch(image)).is_some()
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {

@@ -1,6 +1,8 @@
 //! A share of the index.
 
-use journal_core::parts::{FrameAt, Index, each_in_memory, is_read_from_memory, stamp_in_memory};
+use journal_core::parts::{
+    FrameAt, Index, NodeId, each_in_memory, is_read_from_memory, stamp_in_memory,
+};
 use journal_core::units::Stamp;
 use journal_core::{BlockNumber, Committed, LINE_BYTES};
 use pmem_sys::StoreLock;
@@ -81,6 +83,11 @@ impl Share {
     /// Whether the cache has noted that a block was used, since an eviction has listed it.
     pub(crate) fn is_used(&self, block: BlockNumber) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.is_used(block))
+    }
+
+    /// What the cache keeps of a block, if that is up to this frame.
+    pub(crate) fn kept_up_to(&self, block: BlockNumber, newest: NodeId) -> Option<&[u8]> {
+        self.cache.as_ref()?.look_at(block, self.index.frame(newest).stamp)
     }
 
     /// Whether a checkpoint has found that a block cannot be read.

@@ -220,7 +220,7 @@ fn a_policy_that_panics_while_it_is_lent_an_image_ends_the_journal() {
     }
 }
 
-/// A disk that reads nothing while it is told so.
+/// A disk that does not read block 3 while it is told so.
 #[derive(Clone)]
 struct Unreadable(FileDisk, Arc<AtomicBool>);
 
@@ -238,7 +238,7 @@ impl BlockDevice for Unreadable {
     }
 
     fn read(&mut self, first: BlockNumber, into: &mut [u8]) -> Result<(), DeviceError> {
-        if self.1.load(Ordering::SeqCst) {
+        if first == block(3) && self.1.load(Ordering::SeqCst) {
             let (operation, kind) = (DeviceOperation::Read, DeviceErrorKind::Io { os: Some(5) });
             return Err(DeviceError { operation, kind, block: first });
         }
@@ -263,17 +263,24 @@ fn a_block_that_the_disk_does_not_read_is_written_anew_whole_though_the_cache_ha
         let files = Files::new(&format!("loans-unreadable-{policy}-{patches}"));
         let fails = Arc::new(AtomicBool::new(false));
         let disk = DynDisk::new(Unreadable(files.disk(), Arc::clone(&fails)));
-        let options = any_options(policy, NoHook).lanes(1).cache_bytes(64 * BLOCK);
+        let options = any_options(policy, NoHook).lanes(1).cache_bytes(8 * BLOCK);
         let pmem = DynPmem::new(memory(4 << 20));
         let journal = DynJournal::format(pmem, disk, &options).expect("formats");
         journal.transact(|tx| tx.write(block(3), &image(3))).expect("commits");
         journal.checkpoint().expect("writes home");
         assert!(read(&journal, 3) == image(3));
-        journal.transact(|tx| tx.write_at(block(3), 9, &[1; 9])).expect("commits");
-        let mut new = read(&journal, 3);
+        // The cache has no room for it beside these.
+        for number in [3].into_iter().chain(10..50) {
+            journal.transact(|tx| tx.write_at(block(number), 9, &[1; 9])).expect("commits");
+            read(&journal, number);
+        }
         fails.store(true, Ordering::SeqCst);
+        assert!(journal.read(block(3), &mut [0; BLOCK]).is_err(), "{policy}: it is in the cache");
         journal.checkpoint().expect("goes on");
         assert_eq!(journal.unreadable(), Ok(vec![block(3)]), "{policy}");
+        fails.store(false, Ordering::SeqCst);
+        let mut new = read(&journal, 3);
+        fails.store(true, Ordering::SeqCst);
         new[100] ^= 1;
         let write = |tx: &mut nvm_journal::Transaction<'_, _, _>| match patches {
             true => tx.write_at(block(3), 100, &new[100..101]),

@@ -14,6 +14,7 @@ mod gathered;
 mod held;
 mod home;
 mod in_steps;
+mod kept;
 mod lent;
 mod limits;
 mod loans;

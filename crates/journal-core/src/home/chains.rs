@@ -3,7 +3,8 @@
 //! Of a chain, each node says where the next one is, and each frame where its payload is. A walk
 //! would wait for memory at each of them. So while a block is built, the walks of the blocks behind
 //! it go one node further each, and ask for what they come to. A lone frame is asked for as a whole,
-//! shortly before its block is built. A matter of speed only.
+//! shortly before its block is built. A chain whose content is in ordinary memory is not walked. A
+//! matter of speed only.
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
@@ -55,7 +56,8 @@ impl Chains {
             }
             if number >= self.begun {
                 self.begun = number.saturating_add(1);
-                *walk = indexes.of(block, |index| index.newest(block));
+                let is_kept = indexes.prefetch_kept(block);
+                *walk = if is_kept { None } else { indexes.of(block, |index| index.newest(block)) };
                 continue;
             }
             let Some(id) = *walk else { continue };

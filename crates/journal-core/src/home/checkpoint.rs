@@ -374,7 +374,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let Some(batched) = scratch.batch.get(number).copied() else { return Ok(index) };
             let ahead = scratch.batch.get(number..batch.count).unwrap_or_default();
             chains.look(batch.view.common, batch.view.lanes, batch.indexes, (number, ahead));
-            match self.load_block(batch, batched.block, index, scratch) {
+            match self.load_block(batch, batched, index, scratch) {
                 Err(error) if error.is_of_its_block() => {
                     self.leave_out(batch, number, scratch, report);
                     return Ok(index);
@@ -409,7 +409,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     fn load_block<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
         &mut self,
         batch: &mut Batch<'_, L, K, N, I>,
-        block: BlockNumber,
+        Batched { block, is_chain, .. }: Batched,
         index: usize,
         scratch: &mut HomeScratch<'_>,
     ) -> Result<(), JournalError> {
@@ -417,7 +417,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let start = index.saturating_mul(block_bytes);
         let into = scratch.blocks.get_mut(start..start.saturating_add(block_bytes));
         let into = into.unwrap_or_default();
-        self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
+        // What readers find in ordinary memory need not be built, if all of it is durable.
+        let newest = |index: &Index<_>| {
+            let durable = index.newest_below(block, batch.view.bounds);
+            if self.keeps(Rule::KeptIsDurable) { durable } else { index.newest(block) }
+        };
+        if !(is_chain && batch.indexes.copy_kept(block, newest, into)) {
+            self.content(&batch.view, batch.indexes, block, scratch.payload, into)?;
+        }
         // `content` borrows the index twice; a share may be poisoned in between.
         batch.view.lanes.check_all_there()
     }
@@ -443,7 +450,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let batched = scratch.batch.get(at).copied().unwrap_or(Batched::EMPTY);
             at = at.saturating_add(1);
             let Some(intent) = begun.as_mut().filter(|_| batched.needs_shield) else { continue };
-            match self.load_block(batch, batched.block, 0, scratch) {
+            match self.load_block(batch, batched, 0, scratch) {
                 Err(error) if error.is_of_its_block() => {
                     at = at.saturating_sub(1);
                     self.leave_out(batch, at, scratch, report);

@@ -131,6 +131,23 @@ pub trait Indexes {
         let _ = block;
     }
 
+    /// Copies a block's content from ordinary memory, if that has it up to the block's frame that
+    /// `newest` finds. Returns whether it has.
+    fn copy_kept(
+        &mut self,
+        _block: BlockNumber,
+        _newest: impl FnOnce(&Index<Self::Memory>) -> Option<NodeId>,
+        _into: &mut [u8],
+    ) -> bool {
+        false
+    }
+
+    /// Whether ordinary memory has some content of a block, which it then begins to bring into the
+    /// caches. A matter of speed only: the content may be older.
+    fn prefetch_kept(&mut self, _block: BlockNumber) -> bool {
+        false
+    }
+
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
 

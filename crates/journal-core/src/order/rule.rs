@@ -50,6 +50,8 @@ pub enum Rule {
     ShieldFloor,
     /// A cut keeps what blocks that are not home need.
     CutKeepsNeeded,
+    /// What goes home from ordinary memory is no newer than what is durable.
+    KeptIsDurable,
     /// A cut that drops a needed frame of a block at home keeps none that is older.
     CutDropsOlder,
     /// What changes a discarded block keeps the discard, until it is home itself.
@@ -179,7 +181,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 81] = [
+    pub const ALL: [Self; 82] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -201,6 +203,7 @@ impl Rule {
         Self::ShieldFirst,
         Self::ShieldFloor,
         Self::CutKeepsNeeded,
+        Self::KeptIsDurable,
         Self::CutDropsOlder,
         Self::CutKeepsDiscard,
         Self::StepPassesSeen,
