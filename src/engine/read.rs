@@ -453,7 +453,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ///
     /// What is kept of a block that was patched is patched. An image is kept if the next writer of
     /// the block looks for it: the policy uses old images, or those that are kept, or the image was
-    /// built on the last one. Any other image lies in the lane, from where the next reader fetches
+    /// built for patches. Any other image lies in the lane, from where the next reader fetches
     /// it.
     #[inline(never)]
     pub(super) fn keep_committed<O: Operations + ?Sized>(

@@ -34,7 +34,17 @@ struct StagedBlock {
     /// Whether the journal lends the policy what is committed, where that is kept. If not, it is
     /// among the old images, or the policy does not see it.
     is_lent: bool,
+    /// Whether its image was built for patches.
+    is_built: bool,
     content: Content,
+}
+
+impl StagedBlock {
+    /// A block that operations say this of, if it is said.
+    fn new(block: BlockNumber, said: Option<Hint>, content: Content) -> Self {
+        let (hint, is_said) = (said.unwrap_or_default(), said.is_some());
+        Self { block, hint, is_said, is_lent: false, is_built: false, content }
+    }
 }
 
 /// What a patch changes of a block that has no image.
@@ -199,10 +209,8 @@ impl Staged {
                 if !self.patches.add(&mut patches, at, new, limits) {
                     return false;
                 }
-                let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
                 let content = Content::Patched(patches);
-                let staged = StagedBlock { block, hint, is_said, is_lent: false, content };
-                self.blocks.insert(before, staged);
+                self.blocks.insert(before, StagedBlock::new(block, hint, content));
             }
         }
         true
@@ -305,9 +313,7 @@ impl Staged {
         match self.find(block) {
             Ok(at) => self.blocks[at].content = Content::Nothing,
             Err(at) => {
-                let (hint, content) = (Hint::DATA, Content::Nothing);
-                let staged = StagedBlock { block, hint, is_said: false, is_lent: false, content };
-                self.blocks.insert(at, staged);
+                self.blocks.insert(at, StagedBlock::new(block, None, Content::Nothing));
             }
         }
     }
@@ -370,6 +376,7 @@ impl Staged {
     /// Makes a copy of an image the block's.
     fn put(&mut self, block: BlockNumber, hint: Option<Hint>, new: &[u8], touched: Touched) {
         let at = self.said(block, hint);
+        self.blocks[at].is_built = false;
         if let Content::Image(image) = self.blocks[at].content {
             copy_block(self.images.page(image as usize), new);
             self.touched[image as usize] = touched;
@@ -379,9 +386,11 @@ impl Staged {
         }
     }
 
-    /// Makes what the spare page holds the image of a block that has none; returns its number.
+    /// Makes what the spare page holds the image of a block that has none, for patches of it;
+    /// returns its number.
     fn put_spare(&mut self, block: BlockNumber, hint: Option<Hint>, touched: Touched) -> usize {
         let at = self.said(block, hint);
+        self.blocks[at].is_built = true;
         self.use_spare(at, touched)
     }
 
@@ -399,9 +408,7 @@ impl Staged {
     /// Notes what is said of a block, which need not be known yet; returns its entry.
     fn said(&mut self, block: BlockNumber, hint: Option<Hint>) -> usize {
         let at = self.find(block).unwrap_or_else(|at| {
-            let (hint, is_said) = (hint.unwrap_or_default(), hint.is_some());
-            let content = Content::Nothing;
-            self.blocks.insert(at, StagedBlock { block, hint, is_said, is_lent: false, content });
+            self.blocks.insert(at, StagedBlock::new(block, hint, Content::Nothing));
             at
         });
         self.blocks[at].hint.change(hint);
@@ -409,13 +416,12 @@ impl Staged {
         at
     }
 
-    /// Calls with the image of each block, and whether it was built on what was committed. The call
-    /// may exchange the page: the transaction has ended.
+    /// Calls with the image of each block, and whether it was built for patches. The call may
+    /// exchange the page: the transaction has ended.
     pub(crate) fn each_page(&mut self, mut call: impl FnMut(BlockNumber, bool, &mut Page)) {
         for staged in &self.blocks {
             let Some(image) = staged.content.image() else { continue };
-            let is_built = !matches!(self.touched[image as usize], Touched::Whole);
-            call(staged.block, is_built, self.images.page(image as usize));
+            call(staged.block, staged.is_built, self.images.page(image as usize));
         }
     }
 }
