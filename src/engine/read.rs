@@ -283,7 +283,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a block is to be logged whole: a new image ends what is wrong with the block, or
     /// cuts off its long chain of frames. What a cache has of it is nothing to build on.
     fn is_logged_whole(&self, block: BlockNumber) -> Result<bool, Error> {
-        let share = self.lock_share(block)?;
+        let mut share = self.lock_share(block)?;
         Ok(share.index.is_unreadable(block) || share.ends_chain_of(block))
     }
 

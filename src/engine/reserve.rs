@@ -236,7 +236,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 <= self.common.geometry.lane_bytes / WHOLE_PART
             && operations.iter().any(|operation| {
                 let block = operation.block();
-                self.lock_share(block).is_ok_and(|share| share.ends_chain_of(block))
+                self.lock_share(block).is_ok_and(|mut share| share.ends_chain_of(block))
             })
     }
 

@@ -14,7 +14,7 @@ use crate::threads::block_locks::Claims;
 
 /// A block that is patched has its chain of frames cut off where it has this many, once frames are
 /// short.
-const CHAIN_FRAMES: usize = 16;
+const CHAIN_FRAMES: u8 = 16;
 
 /// A share is low on frames where fewer are left than its capacity divided by this.
 const LOW_PART: usize = 32;
@@ -148,19 +148,10 @@ impl Share {
 
     /// Whether the share is short of frames, and a block has a long chain of them. Then the block's
     /// next change is logged as a whole image, and the older frames are forgotten.
-    pub(crate) fn ends_chain_of(&self, block: BlockNumber) -> bool {
+    pub(crate) fn ends_chain_of(&mut self, block: BlockNumber) -> bool {
         let Self { index, reserved, .. } = self;
-        if index.free_frames().saturating_sub(*reserved) >= index.capacity() / 4 {
-            return false;
-        }
-        let mut next = index.newest(block);
-        for _ in 0..CHAIN_FRAMES {
-            match next {
-                Some(id) if !index.frame(id).is_whole() => next = index.older(id),
-                _ => return false,
-            }
-        }
-        true
+        index.free_frames().saturating_sub(*reserved) < index.capacity() / 4
+            && index.has_chain_of(block, CHAIN_FRAMES)
     }
 
     /// Whether an eighth of its frames is left, or less, and a checkpoint would free half of them

@@ -70,7 +70,7 @@ const SLOT_NANOS: u64 = 500;
 const BLOCK_NANOS: u64 = 3_000;
 
 /// What it is charged for a frame of a block that is no whole block.
-const CHANGE_NANOS: u64 = 300;
+const CHANGE_NANOS: u64 = 1_000;
 
 /// What it is charged for a block that is written home: half a nanosecond for each byte, half as
 /// much again where it is read from home before, and for each change.

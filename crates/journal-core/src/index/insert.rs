@@ -205,9 +205,11 @@ impl<M: IndexMemory> Index<M> {
     #[inline(always)]
     fn note_newest(&mut self, entry_at: usize, newest: u32, below: u32, frame: &FrameAt) {
         let Some(entry) = self.memory.entries_mut().get_mut(entry_at) else { return };
-        (entry.newest, entry.below, entry.lane) = (newest, below, frame.lane.raw());
-        if frame.form != Form::Encoded {
-            entry.unreadable = 0;
+        entry.set_newest(newest, below, frame.lane.raw());
+        if frame.form == Form::Encoded {
+            entry.chain = entry.chain.saturating_add(1);
+        } else {
+            (entry.chain, entry.unreadable) = (0, 0);
         }
         if frame.form == Form::Home {
             (entry.home, entry.is_suspect) = (frame.stamp.raw(), false);

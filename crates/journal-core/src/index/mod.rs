@@ -369,6 +369,27 @@ impl<M: IndexMemory> Index<M> {
         Some(lead)
     }
 
+    /// Whether a block has this number of changes above its newest whole frame, or more. Where the
+    /// entry says that it has not, no frame is looked at.
+    pub fn has_chain_of(&mut self, block: BlockNumber, least: u8) -> bool {
+        let Some(at) = self.find(block.raw()) else { return false };
+        let Some(Entry { newest, chain, .. }) = self.memory.entries().get(at).copied() else {
+            return false;
+        };
+        if newest == NONE || chain < least {
+            return false;
+        }
+        // Some may have been forgotten.
+        let (mut next, mut chain) = (Some(NodeId(newest)), 0_u8);
+        while let Some(id) = next.filter(|id| chain < least && !self.frame(*id).is_whole()) {
+            (next, chain) = (self.older(id), chain.saturating_add(1));
+        }
+        if let Some(entry) = self.memory.entries_mut().get_mut(at).filter(|_| chain < least) {
+            entry.chain = chain;
+        }
+        chain >= least
+    }
+
     /// The newest frame of a block, if a transaction that overwrites it through this lane has to
     /// know it. That is not a frame of the same lane: the lane's own stamps ascend, and it names
     /// none of its own records.
@@ -522,7 +543,7 @@ impl<M: IndexMemory> Index<M> {
         if newest == NONE {
             self.vacate(entry_at);
         } else if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
-            (entry.newest, entry.below, entry.lane) = (newest, below, lane);
+            entry.set_newest(newest, below, lane);
         }
     }
 

@@ -4,7 +4,7 @@ use zerocopy::FromZeros;
 
 use crate::format::record::Form;
 use crate::index::frame::{FrameAt, NodeId};
-use crate::units::{LaneNumber, Sequence, Stamp};
+use crate::units::{LANES_MAX, LaneNumber, Sequence, Stamp};
 
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 pub(super) const NONE: u32 = 0;
@@ -19,7 +19,10 @@ pub struct Entry {
     /// for nothing else.
     pub(super) below: u32,
     /// The lane of the newest frame.
-    pub(super) lane: u16,
+    pub(super) lane: u8,
+    /// Frames that are changes alone and came since the newest whole one, up to the most that this
+    /// can count. Some may have been forgotten since.
+    pub(super) chain: u8,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
     /// Whether an earlier process may have written its home in vain.
@@ -37,6 +40,7 @@ impl Entry {
         newest: NONE,
         below: NONE,
         lane: 0,
+        chain: 0,
         is_leaving: false,
         is_suspect: false,
         unreadable: 0,
@@ -45,6 +49,7 @@ impl Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 32, "of a line there are two");
+const _: () = assert!(LANES_MAX <= u8::MAX as u16, "an entry names its lane in a byte");
 
 /// What an entry says of the newest frame of its block: known before that frame's own line is.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +61,19 @@ pub struct Lead {
 }
 
 impl Entry {
+    /// Notes the newest frame, and the one below it.
+    #[inline(always)]
+    pub(super) fn set_newest(&mut self, newest: u32, below: u32, lane: u16) {
+        let lane = u8::try_from(lane).unwrap_or(u8::MAX);
+        (self.newest, self.below, self.lane) = (newest, below, lane);
+    }
+
     /// Of an entry that is not empty.
     #[inline(always)]
     pub(super) const fn lead(&self) -> Lead {
         let Self { newest, lane, below, unreadable, .. } = *self;
         let is_unreadable = unreadable != 0;
-        Lead { newest: NodeId(newest), lane: LaneNumber(lane), below, is_unreadable }
+        Lead { newest: NodeId(newest), lane: LaneNumber(lane as u16), below, is_unreadable }
     }
 }
 

@@ -217,3 +217,32 @@ fn what_moves_to_larger_memory_is_found_there() {
     index.set_home(BlockNumber(8), Stamp(7));
     assert!(!index.is_suspect(BlockNumber(8)), "it was written");
 }
+
+/// A count of what came may be too high where frames have left, and is put right by the first look.
+#[test]
+fn the_length_of_a_chain_is_that_of_its_frames() {
+    let (mut entries, mut nodes) = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 600]);
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+    let block = BlockNumber(1);
+    let change = |stamp| FrameAt { form: Form::Encoded, ..frame(1, stamp) };
+    assert!(!index.has_chain_of(block, 1), "it has no frame");
+    index.insert(frame(1, 1)).expect("there is room");
+    assert!(!index.has_chain_of(block, 1), "it is whole");
+    for stamp in 2..=300 {
+        index.insert(change(stamp)).expect("there is room");
+        for least in [1, 16, 255] {
+            assert_eq!(index.has_chain_of(block, least), stamp > u64::from(least), "{stamp}");
+        }
+    }
+    index.remove_where(|frame| frame.stamp <= Stamp(290), |_| {});
+    assert!(index.has_chain_of(block, 10));
+    assert!(!index.has_chain_of(block, 11));
+    assert!(!index.has_chain_of(block, 11));
+    for stamp in 301..=305 {
+        assert!(!index.has_chain_of(block, 15), "{stamp}");
+        index.insert(change(stamp)).expect("there is room");
+    }
+    assert!(index.has_chain_of(block, 15));
+    index.insert(frame(1, 306)).expect("there is room");
+    assert!(!index.has_chain_of(block, 1));
+}
