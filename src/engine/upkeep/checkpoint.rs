@@ -209,9 +209,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let report = &mut made;
         let (frames, asked) = (self.frames(), self.upkeep.asked());
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
-        // Blocks that are written again meanwhile must not keep the checkpoint from ending: they are
-        // for the next one. So it ends behind its first list, or where some of that were left out
-        // behind two more, and never writes more blocks than there are frames now.
+        // Blocks that are written again meanwhile are for the next checkpoint. So this one ends
+        // behind its first list, or behind two more where it has left some blocks out. It never
+        // writes more blocks than there are frames now.
         let cut = cell.cut.take().filter(|cut| goes_on && cut.scope == scope);
         let (mut listed, mut left) = match cut {
             Some(Cut { listed, left, .. }) => (listed, left),

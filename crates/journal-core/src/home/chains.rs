@@ -2,9 +2,9 @@
 //!
 //! Of a chain, each node says where the next one is, and each frame where its payload is. A walk
 //! would wait for memory at each of them. So while a block is built, the walks of the blocks behind
-//! it go one node further each, and ask for what they come to. A lone frame is asked for as a whole,
-//! shortly before its block is built. A chain whose content is in ordinary memory is not walked. A
-//! matter of speed only.
+//! it go one node further each, and ask for what they come to. A lone frame is asked for as a
+//! whole, shortly before its block is built. A chain whose content is in ordinary memory is not
+//! walked. A matter of speed only.
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
