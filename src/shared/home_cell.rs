@@ -16,7 +16,7 @@ pub(crate) mod one_sync;
 use core::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
-use journal_core::parts::{Home, Left, Listed, WEAR_PARTS};
+use journal_core::parts::{Home, Left, Listed, WEAR_PARTS, WaitingLeft};
 use journal_core::units::Stamp;
 use journal_core::{Batched, BlockDevice, BlockNumber, Geometry, Hook, Needs, Pmem, Scope};
 
@@ -34,7 +34,7 @@ const LISTED_PART: usize = 8;
 pub(crate) struct Cut {
     pub(crate) scope: Scope,
     /// Which of the blocks that were found are not written yet.
-    pub(crate) listed: (usize, usize),
+    pub(crate) listed: WaitingLeft,
     /// How many blocks were still to be written.
     pub(crate) left: u64,
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::parts::{
-    Home, HomeScratch, Movable, Waiting, filled_by, pick_to_move, pinned_by, segment_to_clean,
+    Home, HomeScratch, Movable, Waiting, WaitingLeft, filled_by, pick_to_move, pinned_by,
+    segment_to_clean,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Stamp};
@@ -210,18 +211,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (frames, asked) = (self.frames(), self.upkeep.asked());
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         // Blocks that are written again meanwhile are for the next checkpoint. So this one ends
-        // behind its first list, or behind two more where it has left some blocks out. It never
-        // writes more blocks than there are frames now.
+        // behind the first list that had all blocks which were not home, and left none out. Or
+        // else it ends where as many blocks are home as there are frames now.
         let cut = cell.cut.take().filter(|cut| goes_on && cut.scope == scope);
         let (mut listed, mut left) = match cut {
             Some(Cut { listed, left, .. }) => (listed, left),
             None => {
                 // Room for all that may wait now: the list is made by one pass over the index.
                 waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
-                ((0, 0), frames as u64)
+                (WaitingLeft::default(), frames as u64)
             }
         };
-        let mut is_ended = false;
+        let (mut is_ended, mut tries) = (false, 8);
         let stays = loop {
             let before = report.blocks;
             let batch = self.writing(|| {
@@ -243,12 +244,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Err(error @ Error::NoShield { .. }) => break Some(error),
                 Err(error) => return Err(error),
             }
-            left = left.saturating_sub((report.blocks - before).max(1));
-            let (done, all) = listed;
+            match report.blocks - before {
+                // All that is left is written anew: it is tried again some times.
+                0 if left == 1 && tries > 0 => tries -= 1,
+                written => left = left.saturating_sub(written.max(1)),
+            }
             // Without a shield, blocks that need one are in no list. The last batch tells of them.
-            if done == all && all < waiting.len() && self.common.geometry.shield_blocks > 0 {
-                let lists = if report.blocks == all as u64 { 0 } else { 2 };
-                left = left.min(lists * all as u64);
+            if listed.is_all_taken() && self.common.geometry.shield_blocks > 0 {
+                left = 0;
             }
             is_ended = each(report, left).is_break();
             if is_ended || left == 0 || scope == Scope::OldestInSlots {

@@ -158,6 +158,8 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
                 let Some(to) = batch.get_mut(count).filter(|_| fits) else { return count };
                 *to = batched;
                 (count, shielded) = (count.saturating_add(1), needed);
+            } else if self.left_out {
+                waiting.note_lack();
             }
             waiting.pass_first();
         }
@@ -180,6 +182,9 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             }
         });
         waiting.sort();
+        if self.left_out {
+            waiting.note_lack();
+        }
     }
 
     /// Finds the lowest blocks that are not home, in a pass of its own. Returns how many.

@@ -6,8 +6,25 @@ use crate::units::BlockNumber;
 #[derive(Debug)]
 pub struct Waiting<'m> {
     memory: &'m mut [BlockNumber],
+    left: WaitingLeft,
+}
+
+/// Which part of a list of waiting blocks is left.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitingLeft {
     next: usize,
     end: usize,
+    /// Whether blocks wait that are in no list, or have been passed: there was no room for them, or
+    /// they were being written anew.
+    lacks_some: bool,
+}
+
+impl WaitingLeft {
+    /// Whether all blocks were taken that were not home when the list was made.
+    #[must_use]
+    pub const fn is_all_taken(&self) -> bool {
+        self.next == self.end && !self.lacks_some
+    }
 }
 
 impl<'m> Waiting<'m> {
@@ -15,19 +32,19 @@ impl<'m> Waiting<'m> {
     /// pass over the index.
     #[must_use]
     pub const fn in_memory(memory: &'m mut [BlockNumber]) -> Self {
-        Self { memory, next: 0, end: 0 }
+        Self { memory, left: WaitingLeft { next: 0, end: 0, lacks_some: false } }
     }
 
     /// A list in the memory of an earlier one, as that was [left](Self::left).
     #[must_use]
-    pub const fn again(memory: &'m mut [BlockNumber], (next, end): (usize, usize)) -> Self {
-        Self { memory, next, end }
+    pub const fn again(memory: &'m mut [BlockNumber], left: WaitingLeft) -> Self {
+        Self { memory, left }
     }
 
     /// Which part of the list is left.
     #[must_use]
-    pub const fn left(&self) -> (usize, usize) {
-        (self.next, self.end)
+    pub const fn left(&self) -> WaitingLeft {
+        self.left
     }
 
     pub(crate) const fn has_memory(&self) -> bool {
@@ -36,22 +53,27 @@ impl<'m> Waiting<'m> {
 
     /// The lowest block that waits.
     pub(crate) fn first(&self) -> Option<BlockNumber> {
-        self.memory.get(self.next..self.end)?.first().copied()
+        self.nth(0)
     }
 
     /// The block that has this number of lower ones.
     pub(crate) fn nth(&self, count: usize) -> Option<BlockNumber> {
-        self.memory.get(self.next..self.end)?.get(count).copied()
+        self.memory.get(self.left.next..self.left.end)?.get(count).copied()
     }
 
     /// Takes the lowest block out.
     pub(crate) const fn pass_first(&mut self) {
-        self.next = self.next.saturating_add(1);
+        self.left.next = self.left.next.saturating_add(1);
     }
 
     /// Begins anew: no block waits.
     pub(crate) const fn clear(&mut self) {
-        (self.next, self.end) = (0, 0);
+        self.left = WaitingLeft { next: 0, end: 0, lacks_some: false };
+    }
+
+    /// Notes that a block waits that is not in the list any more, or never was.
+    pub(crate) const fn note_lack(&mut self) {
+        self.left.lacks_some = true;
     }
 
     /// Adds a block, in any order, unless a lower one has had to be left out. Where there is no
@@ -60,26 +82,28 @@ impl<'m> Waiting<'m> {
         if limit.is_some_and(|limit| block >= limit) {
             return;
         }
-        if let (true, [only]) = (self.end == 1, &mut *self.memory) {
+        if let (true, [only]) = (self.left.end == 1, &mut *self.memory) {
             *only = block.min(*only);
+            self.note_lack();
             return;
         }
-        if self.end == self.memory.len() {
+        if self.left.end == self.memory.len() {
             self.memory.sort_unstable();
-            self.end = self.memory.len().div_ceil(2);
-            *limit = self.memory.get(self.end).copied();
+            self.left.end = self.memory.len().div_ceil(2);
+            *limit = self.memory.get(self.left.end).copied();
+            self.note_lack();
             if limit.is_some_and(|limit| block >= limit) {
                 return;
             }
         }
-        if let Some(to) = self.memory.get_mut(self.end) {
+        if let Some(to) = self.memory.get_mut(self.left.end) {
             *to = block;
-            self.end = self.end.saturating_add(1);
+            self.left.end = self.left.end.saturating_add(1);
         }
     }
 
     pub(crate) fn sort(&mut self) {
-        self.memory.get_mut(self.next..self.end).unwrap_or_default().sort_unstable();
+        self.memory.get_mut(self.left.next..self.left.end).unwrap_or_default().sort_unstable();
     }
 }
 
@@ -110,9 +134,11 @@ mod tests {
                     waiting.sort();
                     let before = gone.len();
                     while let Some(first) = waiting.first() {
+                        assert!(!waiting.left().is_all_taken());
                         waiting.pass_first();
                         gone.push(first);
                     }
+                    assert_eq!(waiting.left().is_all_taken(), gone.len() == blocks.len());
                     if gone.len() == before {
                         break;
                     }
