@@ -86,8 +86,8 @@ fn nothing_goes_home_from_the_cache_that_is_not_durable() {
     assert_eq!(&home_of_the_second(without), b"12", "nothing notices");
 }
 
-/// A block that is in a slot is written anew when the fences of the first batch are done. That batch
-/// leaves it out, since the slot may be written again. Another one writes it home.
+/// A block that is in a slot is written anew when the fences of the first batch are done. That
+/// batch leaves it out, since the slot may be written again. Another one writes it home.
 #[test]
 fn what_a_list_leaves_out_goes_home_behind_it() {
     for others in [0, 3] {
