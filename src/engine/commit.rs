@@ -765,19 +765,17 @@ impl<L, M: Machine> Shared<L, M> {
             if let Some(clean) = &self.clean {
                 clean.forget(share_of(frame.block, self.shares.len()), frame.block);
             }
-            index.insert(frame)?;
-        } else {
-            // A snapshot may see what lies below.
-            let is_kept = self.keeps_for_snapshots();
-            let is_durable = |frame: &FrameAt| {
-                if is_kept {
-                    return false;
-                }
-                let reach = &self.lane(frame.lane).reach;
-                self.writes_home.all_find(|| reach.is_durable(frame.sequence))
-            };
-            index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
         }
+        // A snapshot may see what lies below.
+        let is_kept = self.keeps_for_snapshots();
+        let is_durable = |frame: &FrameAt| {
+            if is_kept {
+                return false;
+            }
+            let reach = &self.lane(frame.lane).reach;
+            self.writes_home.all_find(|| reach.is_durable(frame.sequence))
+        };
+        index.insert_over(&frame, self.keeps(Rule::OneOfEachLane), is_durable)?;
         self.common.prefetch_next_node(index);
         Ok(())
     }

@@ -314,39 +314,63 @@ fn the_first_patch_of_a_new_block_is_logged_as_an_image() {
     assert!(bytes() - short > BLOCK as u64, "{} bytes", bytes() - short);
 }
 
-/// Beside blocks that lie in the journal and stay, one block is patched again and again: by
-/// transactions and by single calls. Frames of it never bring a checkpoint.
+/// Beside blocks that lie in the journal and stay, one block is changed again and again: by
+/// transactions and by single calls, and where that stores little, by whole images too. Frames of
+/// it never bring a checkpoint, nor a fold where versions are in slots.
 #[test]
 fn a_hot_block_does_not_fill_the_index() {
     use nvm_journal::policy::{Change, Patch, Update};
     use nvm_journal::{Durability, Operation};
 
-    let files = Files::new("hot");
-    let few = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(1).lane_bytes(8 << 20);
-    let few = few.index_frames(1 << 10).cache_bytes(0);
-    let journal = Journal::format(memory(16 << 20), files.disk(), &few).expect("formats");
-    for number in 0..64 {
-        let cold = |tx: &mut Transaction<'_, AnyPolicy>| tx.write(block(number), &[1; BLOCK]);
-        journal.transact(cold).expect("commits");
-    }
-    let mut content = vec![1; BLOCK];
-    for round in 0..20_000_u32 {
-        let bytes = round.to_le_bytes();
-        let at = round as usize * 8 % BLOCK;
-        content[at..at + 4].copy_from_slice(&bytes);
-        if round % 3 == 0 {
-            let patch = [Patch { at: at as u32, bytes: &bytes }];
-            let update = Update::new(block(7), Change::Patches(&patch));
-            journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
-        } else {
-            let patch = |tx: &mut Transaction<'_, AnyPolicy>| tx.write_at(block(7), at, &bytes);
-            journal.transact(patch).expect("commits");
+    let compares = byte_delta::Settings::new().compares(true);
+    let policies: [(AnyPolicy, bool); 4] = [
+        (ObjectLog::new().into(), false),
+        (ByteDelta::new().into(), true),
+        (ByteDelta::with(compares).into(), true),
+        (Lcow::new().into(), true),
+    ];
+    for (number, (policy, writes_images)) in policies.into_iter().enumerate() {
+        let files = Files::new(&format!("hot-{number}"));
+        let nvm = std::env::temp_dir().join(format!("{}-nvm", files.0.display()));
+        let _ = std::fs::remove_file(&nvm);
+        let made = MapOptions::new().create(&nvm, 16 << 20).expect("a new file");
+        let few = Options::new().policy(policy).lanes(1).lane_bytes(8 << 20);
+        let few = few.index_frames(1 << 10).cache_bytes(if writes_images { 1 << 20 } else { 0 });
+        let journal = Journal::format(made, files.disk(), &few).expect("formats");
+        for number in 0..64 {
+            let cold = |tx: &mut Transaction<'_, AnyPolicy>| tx.write(block(number), &[1; BLOCK]);
+            journal.transact(cold).expect("commits");
         }
+        let mut content = vec![1; BLOCK];
+        for round in 0..20_000_u32 {
+            let bytes = round.to_le_bytes();
+            let at = round as usize * 8 % BLOCK;
+            content[at..at + 4].copy_from_slice(&bytes);
+            if round % 3 == 0 {
+                let patch = [Patch { at: at as u32, bytes: &bytes }];
+                let update = Update::new(block(7), Change::Patches(&patch));
+                journal.commit(&[Operation::Update(update)], Durability::Durable).expect("commits");
+            } else if round % 3 == 1 && writes_images {
+                journal.transact(|tx| tx.write(block(7), &content)).expect("commits");
+            } else {
+                let patch = |tx: &mut Transaction<'_, AnyPolicy>| tx.write_at(block(7), at, &bytes);
+                journal.transact(patch).expect("commits");
+            }
+        }
+        let mut found = [0; BLOCK];
+        journal.read(block(7), &mut found).expect("reads");
+        assert!(found == content[..]);
+        let stats = journal.stats().expect("works");
+        assert_eq!((stats.checkpoints, stats.folded.fences), (0, 0), "{policy}: {stats}");
+        assert_eq!(stats.total().fences, stats.total().commits, "{policy}: {stats}");
+        assert!(stats.frames < 1 << 10 && stats.blocks == 64, "{policy}: {stats}");
+        // What was forgotten is found again, and changes nothing.
+        drop(journal);
+        let nvm_again = MapOptions::new().open(&nvm).expect("is there");
+        let disk = FileDisk::open(&files.0, BlockSize::DEFAULT).expect("is there");
+        let journal = Journal::open(nvm_again, disk, &few).expect("opens");
+        journal.read(block(7), &mut found).expect("reads");
+        assert!(found == content[..], "{policy}");
+        std::fs::remove_file(&nvm).expect("was there");
     }
-    let mut found = [0; BLOCK];
-    journal.read(block(7), &mut found).expect("reads");
-    assert!(found == content[..]);
-    let stats = journal.stats().expect("works");
-    assert_eq!(stats.checkpoints, 0, "{stats}");
-    assert!(stats.frames < 1 << 10 && stats.blocks == 64, "{stats}");
 }

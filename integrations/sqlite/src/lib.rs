@@ -87,6 +87,7 @@ pub use database::counts::Counts;
 pub use error::Error;
 pub use files::{Files, PlainFile};
 pub use mount::Mount;
+pub use mount::pages::for_pages;
 
 use database::mounted_file::{Cut, MountedFile};
 use ffi::host::Host;

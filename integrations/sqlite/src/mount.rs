@@ -21,6 +21,7 @@ use nvm_journal::{
 use crate::database::mounted_file::{Cut, Guard, MountedFile, Place, Shared, identity_of};
 use crate::error::Error;
 use crate::files::Files;
+use crate::mount::pages::for_pages;
 
 /// Blocks that a database's disk has room for: 64 TiB of 4 KiB.
 const BLOCKS: u64 = 1 << 34;
@@ -121,8 +122,9 @@ impl Mount {
         self
     }
 
-    /// What is logged of a page that changes: by default all of it. A journal that has another
-    /// policy is written home first, and then made anew.
+    /// What is logged of a page that changes: by default all of it. [`for_pages`] sets a policy for
+    /// pages, as `policy` in a URI does. A journal that has another policy is written home first,
+    /// and then made anew.
     #[must_use]
     pub fn policy(self, policy: impl Into<AnyPolicy>) -> Self {
         Self { policy: Some(policy.into()), ..self }
@@ -183,7 +185,8 @@ impl Mount {
             _ => return Ok(None),
         };
         if let Some(name) = parameter("policy") {
-            mount = mount.policy(AnyPolicy::from_str(&name).map_err(|_| Error::NoSuchPolicy)?);
+            let policy = AnyPolicy::from_str(&name).map_err(|_| Error::NoSuchPolicy)?;
+            mount = mount.policy(for_pages(policy));
         }
         let mut number = |name| {
             let value = parameter(name).map(|value| value.parse::<u64>());
@@ -504,5 +507,6 @@ pub(crate) const NO_HOOK: NoHook = NoHook;
 
 #[cfg(test)]
 pub(crate) mod any_disk;
+pub(crate) mod pages;
 #[cfg(test)]
 mod tests;

@@ -285,8 +285,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         passed.inspect_err(|error| self.fail_of(*error))
     }
 
-    /// Writes home, or lets heads go on, while no snapshot is open and no frame is forgotten that
-    /// may be used.
+    /// Writes home, or entries, or lets heads go on, while no snapshot is open and no frame is
+    /// forgotten that may be used.
     pub(super) fn writing<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
         self.end_snapshots();
         self.writes_home.begin();
@@ -594,18 +594,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Frees what needs no write home.
     fn free_in_memory(&self, cell: &mut UpkeepCell, what: Frees) -> Result<FoldReport, Error> {
         self.check_not_failed()?;
-        self.end_snapshots();
-        let UpkeepCell { batch, front, payload, blocks, .. } = cell;
-        let waiting = Waiting::in_memory(&mut []);
-        let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-        let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
-        let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
-        let mut home = self.lock_home()?;
-        let report = match what {
-            Frees::Rings => home.fold(common, lanes, shares, &mut scratch),
-            Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch),
-        };
-        let report = report.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
+        let freed = self.writing(|| {
+            let UpkeepCell { batch, front, payload, blocks, .. } = cell;
+            let waiting = Waiting::in_memory(&mut []);
+            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+            let mut home = self.lock_home()?;
+            Ok(match what {
+                Frees::Rings => home.fold(common, lanes, shares, &mut scratch)?,
+                Frees::Slots => home.collect_garbage(common, lanes, shares, &mut scratch)?,
+            })
+        });
+        let report = freed.inspect_err(|error| self.fail_of(*error))?;
         self.note_folded(&report);
         Ok(report)
     }

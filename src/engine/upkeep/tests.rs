@@ -1,14 +1,19 @@
 //! What a tick does for one batch, and what it does once; what thresholds count, and stops.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::Arc;
 
-use journal_core::{BlockNumber, Operation};
+use journal_core::parts::share_of;
+use journal_core::{BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Site};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
 use crate::engine::upkeep::move_to_log::{Newest, Takes};
+use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
+use crate::ports::Hook;
 use crate::shared::index_memory::looks::LOOKS;
 use crate::{AnyPolicy, Journal, Lcow, Options, TwoLevel};
 
@@ -113,4 +118,83 @@ fn a_wait_for_a_block_that_is_copied_is_a_stop() {
     let stats = journal.stats().expect("counts");
     assert_eq!((stats.stops_for_moved, stats.stops()), (1, 1), "{stats}");
     assert_eq!(stats.longest_stop_for_moved, stats.longest_stop);
+}
+
+/// Says that the first entry of a slot is about to be written, and waits.
+#[derive(Clone, Debug, Default)]
+struct AtEntry {
+    reached: Arc<AtomicBool>,
+    goes_on: Arc<AtomicBool>,
+}
+
+impl Hook for AtEntry {
+    fn write<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        if site.name == "slot.entry" && !self.reached.swap(true, Ordering::Release) {
+            while !self.goes_on.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        }
+        self.write_piece(site, pmem, at, bytes, bytes.len() as u64);
+    }
+}
+
+/// A fold has written the entry of a version, and has not noted it. Meanwhile others write the
+/// block again and again, in the version's slot too. The version stays in the index, because the
+/// entry has to be voided when the block is home.
+#[test]
+fn no_version_is_forgotten_while_its_entry_is_written() {
+    const BYTES: u64 = 4 << 20;
+    const BLOCKS: u64 = 1 << 16;
+    let hook = AtEntry::default();
+    let disk = TinyDisk::of(journal_core::BlockSize::DEFAULT, BLOCKS);
+    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).lanes(1).lane_slots(64);
+    let options = options.hook(hook.clone());
+    let nvm = Region::anonymous(BYTES).expect("memory");
+    let reader = nvm.reader();
+    let journal: Journal<AnyPolicy, On<Region, TinyDisk, AtEntry>> =
+        Journal::format(nvm, disk.clone(), &options).expect("a journal");
+    let shared = journal.shared();
+    let shares = shared.shares.len();
+    let in_share = |share| (0..BLOCKS).map(BlockNumber).find(|at| share_of(*at, shares) == share);
+    let first = in_share(0).expect("some are in each");
+    let last = in_share(shares - 1).expect("some are in each");
+    assert!(first != last, "there are several shares");
+    let write = |block, byte| {
+        journal.transact(|tx| tx.write(block, &[byte; 4096])).expect("commits");
+    };
+    for (block, byte) in [(first, 1), (first, 2), (last, 1)] {
+        write(block, byte);
+    }
+    std::thread::scope(|scope| {
+        let fold = scope.spawn(|| {
+            let mut cell = shared.upkeep.lock_first().expect("free");
+            shared.fold_rings(&mut cell).expect("folds")
+        });
+        while !hook.reached.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        // It looks for the next version there, behind the first entry.
+        let share = shared.shares[shares - 1].lock().expect("free");
+        hook.goes_on.store(true, Ordering::Release);
+        for byte in 3..8 {
+            write(first, byte);
+        }
+        drop(share);
+        assert_eq!(fold.join().expect("no panic").folded, 2);
+    });
+    for _ in 0..2 {
+        journal.checkpoint().expect("writes home");
+    }
+    assert_eq!(journal.stats().expect("counts").frames, 0);
+    let mut bytes = vec![0; BYTES as usize];
+    drop(journal);
+    reader.read_into(Offset(0), &mut bytes).expect("reads");
+    let mut nvm = Region::anonymous(BYTES).expect("memory");
+    nvm.store(Offset(0), &bytes);
+    let journal: Journal<AnyPolicy, On<Region, TinyDisk, AtEntry>> =
+        Journal::open(nvm, disk, &options).expect("opens");
+    assert_eq!(journal.stats().expect("counts").blocks, 0, "no entry is left");
+    let mut found = [0; 4096];
+    journal.read(first, &mut found).expect("reads");
+    assert_eq!(found, [7; 4096]);
 }

@@ -39,7 +39,6 @@ pub mod core_crash;
 pub mod crash_lab;
 pub mod engines;
 pub mod erased;
-pub mod few_bytes;
 pub mod figures;
 pub mod gates;
 pub mod known_bugs;

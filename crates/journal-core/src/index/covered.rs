@@ -185,6 +185,59 @@ mod tests {
         assert_eq!(chain(&index), [4, 3]);
     }
 
+    /// A version in a slot.
+    fn version(lane: u16, slot: u32, stamp: u64) -> FrameAt {
+        FrameAt { len: slot, ..frame(lane, Form::Slot, stamp) }
+    }
+
+    #[test]
+    fn a_version_covers_what_is_below_and_a_version_that_lost_its_slot_is_forgotten() {
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 16];
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        let put = |index: &mut Index<_>, frame, is_durable| {
+            assert_eq!(index.insert_over(&frame, true, |_| is_durable), Ok(()));
+            chain(index)
+        };
+        assert_eq!(put(&mut index, version(0, 1, 1), true), [1]);
+        assert_eq!(put(&mut index, version(0, 2, 2), true), [2, 1]);
+        assert_eq!(put(&mut index, version(0, 1, 3), true), [3, 2]);
+        assert_eq!(put(&mut index, version(0, 2, 4), true), [4, 3]);
+        // Changes above the newest version, until there is a newer one that is durable.
+        assert_eq!(put(&mut index, frame(0, Form::Encoded, 5), true), [5, 4, 3]);
+        assert_eq!(put(&mut index, frame(1, Form::Encoded, 6), true), [6, 5, 4, 3]);
+        assert_eq!(put(&mut index, version(0, 1, 7), false), [7, 6, 5, 4, 3]);
+        let stayed = put(&mut index, frame(0, Form::Encoded, 8), false);
+        assert_eq!(stayed, [8, 7, 6, 5, 4, 3], "the version may not be there after a crash");
+        // Version 3 is stale. Versions 4 and 7 have their slots, and 6 is the newest of its lane.
+        assert_eq!(put(&mut index, version(0, 3, 9), true), [9, 8, 7, 6, 5, 4, 3]);
+        assert_eq!(put(&mut index, frame(0, Form::Encoded, 10), true), [10, 9, 7, 6, 4]);
+    }
+
+    #[test]
+    fn a_version_that_an_entry_speaks_of_stays() {
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 8];
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        for (slot, stamp) in [(1, 1), (2, 2)] {
+            let inserted = index.insert_over(&version(0, slot, stamp), true, |_| true);
+            assert_eq!(inserted, Ok(()));
+        }
+        let second = index.newest(BlockNumber(1)).expect("it is there");
+        let oldest = index.older(second).expect("so is this");
+        index.set_folded(oldest, true);
+        for (slot, stamp) in [(1, 3), (2, 4), (1, 5)] {
+            let inserted = index.insert_over(&version(0, slot, stamp), true, |_| true);
+            assert_eq!(inserted, Ok(()));
+        }
+        assert_eq!(chain(&index), [5, 4, 1], "its slot is not free");
+        // In another lane the head may pass what is newer first.
+        for frame in [frame(1, Form::Image, 6), frame(1, Form::Image, 7)] {
+            assert_eq!(index.insert_over(&frame, true, |_| true), Ok(()));
+        }
+        assert_eq!(chain(&index), [7, 6, 5, 4, 1]);
+    }
+
     /// What stays of a block's frames, newest first.
     fn kept(frames: &[FrameAt], is_durable: impl Fn(&FrameAt) -> bool) -> Vec<FrameAt> {
         let [newest, second, below @ ..] = frames else { return frames.to_vec() };

@@ -25,6 +25,12 @@ pub(super) const fn is_plain(form: Form) -> bool {
     matches!(form, Form::Image | Form::Discard | Form::Encoded)
 }
 
+/// Whether it names a slot that a later version has, and no entry speaks of it. A later version of
+/// one slot is in the same lane.
+const fn has_lost_its_slot(node: &Node) -> bool {
+    matches!(node.form(), Form::Slot) && node.stale && !node.folded
+}
+
 /// Whether the head of a lane passes one frame before it passes the other.
 fn is_passed_first(one: &Node, other: &Node) -> bool {
     one.lane() == other.lane() && one.sequence() < other.sequence()
@@ -36,8 +42,8 @@ impl<M: IndexMemory> Index<M> {
     /// index. Of each lane the newest of what lies below stays, or the whole frame itself. The head
     /// of that lane has to pass it before those of other lanes pass what is newer.
     ///
-    /// Not while a checkpoint is under way: its bounds may end below the whole one. Nor
-    /// where frames say which version holds a slot.
+    /// Not while a checkpoint is under way: its bounds may end below the whole one. Of frames that
+    /// name slots, those are forgotten whose slot holds a later version.
     ///
     /// # Errors
     /// [`Full`], with nothing added.
@@ -56,6 +62,9 @@ impl<M: IndexMemory> Index<M> {
             return Ok(());
         }
         let newest = self.insert_at(entry_at, frame)?;
+        if let Some(slot) = frame.slot() {
+            self.make_stale_below(newest, slot);
+        }
         self.forget_below(newest, keeps_of_each_lane, is_durable);
         Ok(())
     }
@@ -85,7 +94,8 @@ impl<M: IndexMemory> Index<M> {
         keeps_of_each_lane: bool,
         is_durable: impl Fn(&FrameAt) -> bool,
     ) {
-        let whole = |id: NodeId| self.node(id.0).filter(|node| covers(node.form()));
+        let is_cover = |node: &&Node| covers(node.form()) || matches!(node.form(), Form::Slot);
+        let whole = |id: NodeId| self.node(id.0).filter(is_cover);
         let Some(second) = self.node(newest.0).and_then(Node::older) else { return };
         let Some(below) = whole(second).and_then(Node::older) else { return };
         if is_durable(&self.frame(second)) {
@@ -103,8 +113,9 @@ impl<M: IndexMemory> Index<M> {
             let Some(node) = self.node(id.0) else { break };
             next = node.older();
             let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
-            let goes = seen & bit != 0 || is_passed_first(node, &above);
-            if goes && is_plain(node.form()) {
+            let is_first = is_passed_first(node, &above);
+            let goes = is_plain(node.form()) && (is_first || seen & bit != 0);
+            if goes || is_first && has_lost_its_slot(node) {
                 self.remove(id);
             } else {
                 seen |= if is_plain(node.form()) { bit } else { 0 };

@@ -18,7 +18,7 @@
 //!
 //! A journal without slots logs whole blocks. An image that changes nothing is not logged, where
 //! the store gives the old one. [`Settings::compares`] adds: where the journal keeps the old one in
-//! ordinary memory.
+//! ordinary memory. An image that differs from that in a few bytes is then logged as patches are.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,10 +35,13 @@
 use core::time::Duration;
 
 use journal_core::policy::{
-    ApplyError, Class, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
-    Thresholds, Update,
+    ApplyError, Change, Class, Encoder, Kind, NoRoom, Pacing, Patch, Placement, Policy, PolicyId,
+    Prefix, Thresholds, Update,
 };
 use policy_codec::{differ, runs};
+
+/// The part of a block that is few bytes.
+const FEW: usize = 8;
 
 /// Where the content of appended blocks goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,8 +132,9 @@ impl Settings {
     }
 
     /// Whether an image is compared with the newest one, where the journal keeps that in ordinary
-    /// memory. If the two are the same, nothing is logged. It costs a copy and a comparison of each
-    /// block. Off.
+    /// memory. If the two are the same, nothing is logged. If the bytes that differ take an eighth
+    /// of a block at most, and [patches are logged](Self::logs_patches), they go into the record as
+    /// patches do. It costs a copy and a comparison of each block. Off.
     #[must_use]
     pub const fn compares(self, compares: bool) -> Self {
         Self { compares, ..self }
@@ -170,6 +174,23 @@ impl ByteDelta {
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
+
+    /// Encodes the bytes in which an image differs from the old one, if they are few and are to be
+    /// looked for.
+    fn put_few(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Result<usize, NoRoom> {
+        let looks = self.settings.compares && self.settings.logs_patches;
+        let (Change::Image(image), Some(old), Kind::Overwrite, true) =
+            (update.change, update.old, update.kind, looks)
+        else {
+            return Err(NoRoom);
+        };
+        out.put_with(|room| {
+            let most = image.len() / FEW;
+            let mut few = Encoder::new(room.get_mut(..most).ok_or(NoRoom)?);
+            runs::put_differing(old, &[Patch { at: 0, bytes: image }], &mut few)?;
+            Ok(few.as_bytes().len())
+        })
+    }
 }
 
 impl Policy for ByteDelta {
@@ -183,7 +204,13 @@ impl Policy for ByteDelta {
         if goes_home && update.change.image().is_some() {
             return Placement::Home;
         }
-        policy_codec::common_answer(update, out).unwrap_or(Placement::Slot)
+        if let Some(answer) = policy_codec::common_answer(update, out) {
+            return answer;
+        }
+        match self.put_few(update, out) {
+            Ok(_) => Placement::Encoded,
+            Err(NoRoom) => Placement::Slot,
+        }
     }
 
     #[inline(always)]
@@ -232,7 +259,6 @@ impl Policy for ByteDelta {
 #[cfg(test)]
 mod tests {
     use journal_core::BlockNumber;
-    use journal_core::policy::Change;
 
     use super::*;
 
@@ -263,6 +289,35 @@ mod tests {
         assert_eq!(policy.place(&metadata, out), Placement::Slot, "metadata never goes home");
         let all = ByteDelta::with(Settings::new().appends(Appends::Slots));
         assert_eq!(place(all, Kind::Append, image, None), Placement::Slot);
+    }
+
+    #[test]
+    fn the_few_bytes_in_which_an_image_differs_are_logged_if_it_compares() {
+        let compares = Settings::new().compares(true);
+        let (old, mut new) = ([1_u8; 4096], [1_u8; 4096]);
+        (new[0], new[4095]) = (2, 3);
+        let mut room = [0; 4096];
+        let mut asked = |settings, image: &[u8], kind| {
+            let mut update = Update::new(BlockNumber(0), Change::Image(image));
+            (update.old, update.kind) = (Some(&old[..]), kind);
+            let mut out = Encoder::new(&mut room);
+            let placement = ByteDelta::with(settings).place(&update, &mut out);
+            let mut block = old;
+            assert_eq!(ByteDelta::new().apply(out.as_bytes(), &mut block), Ok(()));
+            assert_eq!(placement == Placement::Encoded, block == image);
+            (placement, out.as_bytes().len())
+        };
+        let overwrites = Kind::Overwrite;
+        assert_eq!(asked(compares, &new, overwrites), (Placement::Encoded, 10));
+        // An eighth of the block, with what says where it lies. A byte more is too much.
+        let differs_in = |count| core::array::from_fn::<u8, 4096, _>(|at| 1 + u8::from(at < count));
+        assert_eq!(asked(compares, &differs_in(508), overwrites), (Placement::Encoded, 512));
+        assert_eq!(asked(compares, &differs_in(509), overwrites), (Placement::Slot, 0));
+        // Settings that say otherwise, and a block whose old content nobody needs.
+        assert_eq!(asked(Settings::new(), &new, overwrites), (Placement::Slot, 0));
+        assert_eq!(asked(compares.logs_patches(false), &new, overwrites), (Placement::Slot, 0));
+        let appends = compares.appends(Appends::Slots);
+        assert_eq!(asked(appends, &new, Kind::Append), (Placement::Slot, 0));
     }
 
     #[test]

@@ -44,8 +44,8 @@ use journal_core::policy::{
     Prefix, Span, Thresholds, Update,
 };
 use journal_core::{Kernels, PortableKernels};
-use policy_codec::bitmap::{self, Unit};
-use policy_codec::{Changed, runs};
+pub use policy_codec::bitmap::Unit;
+use policy_codec::{Changed, bitmap, runs};
 
 /// Settings of the policy, each with its default. All of them may differ from one opening to the
 /// next.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use journal_core::{BlockDevice, BlockNumber, DeviceError, MediumError, Offset, Pmem, Site};
 use nvm_journal::ports::Hook;
 use nvm_journal::{AnyPolicy, FullBlock, MapOptions};
-use nvm_journal_sqlite::{Mount, Mounted, mount, mount_with_hook};
+use nvm_journal_sqlite::{Mount, Mounted, for_pages, mount, mount_with_hook};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::workload::{State, Workload};
@@ -45,7 +45,8 @@ impl Engine {
 
     pub(crate) fn all() -> Vec<Self> {
         let disk = |mode, synchronous| Self::Stock { mode, synchronous, is_in_memory: false };
-        let mut all: Vec<_> = AnyPolicy::ALL.iter().copied().map(Self::Ours).collect();
+        let mut all: Vec<_> =
+            AnyPolicy::ALL.iter().map(|policy| Self::Ours(for_pages(*policy))).collect();
         all.extend([
             Self::OnPlainMemory(FullBlock.into()),
             Self::WAL_FULL_MEMORY,

@@ -15,7 +15,9 @@ use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, ByteDelta, CheckpointReport, Committed, Durability, Error,
     FullBlock, Joined, Journal, Operation, Stats, Totals,
 };
-use nvm_journal_sqlite::{Files, Mounted, PlainFile, mount_store, mount_store_with_files};
+use nvm_journal_sqlite::{
+    Files, Mounted, PlainFile, for_pages, mount_store, mount_store_with_files,
+};
 use rusqlite::Connection;
 use sim_disk::suite::{Promise, Store, StoreBudget, View, check_store};
 use sim_disk::{DiskImage, FileFacts, FileImage, Image, Mutant, Mutation, Mutator, World};
@@ -415,7 +417,8 @@ pub(crate) fn search(folder: &Path, longer: &Longer) {
     let search = |bug, policy, kind, budget: &StoreBudget| {
         check_store(&Database::new(folder, bug, policy, kind), budget).map_err(said)
     };
-    let (whole, delta) = (AnyPolicy::from(FullBlock), AnyPolicy::from(ByteDelta::new()));
+    let whole = AnyPolicy::from(FullBlock);
+    let delta = for_pages(ByteDelta::new().into());
     // 1. None of the crashes does any harm, where the search is as long as that for a bug.
     let short = StoreBudget::new().images(IMAGES).longer(0, 0).faults(2);
     // Most of the time goes to SQLite, which opens a database some hundred thousand times. The

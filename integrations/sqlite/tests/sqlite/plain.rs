@@ -12,7 +12,7 @@ use std::sync::Arc;
 use journal_core::{MediumError, Pmem, Site};
 use nvm_journal::AnyPolicy;
 use nvm_journal::ports::Hook;
-use nvm_journal_sqlite::{Error, Mount, mount, mount_with_hook};
+use nvm_journal_sqlite::{Error, Mount, for_pages, mount, mount_with_hook};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::inotify;
 
@@ -85,7 +85,9 @@ pub(crate) fn one_fence(folder: &Path, _longer: &Longer) {
 }
 
 pub(crate) fn policies(folder: &Path, _longer: &Longer) {
-    for policy in AnyPolicy::ALL {
+    let set = |policy: &AnyPolicy| [*policy, for_pages(*policy)];
+    let all: Vec<AnyPolicy> = AnyPolicy::ALL.iter().flat_map(set).collect();
+    for policy in &all {
         let fences = Fences::default();
         let mount = small(folder).policy(*policy);
         let mounted = mount_with_hook(folder.join("db"), &mount, &fences).expect("a mount");
@@ -105,7 +107,7 @@ pub(crate) fn policies(folder: &Path, _longer: &Longer) {
     }
     let plain = stock(folder);
     is_whole(&plain);
-    let rows = 21 * AnyPolicy::ALL.len() as i64;
+    let rows = 21 * all.len() as i64;
     assert_eq!(number(&plain, "SELECT count(*) FROM t"), rows);
 }
 
