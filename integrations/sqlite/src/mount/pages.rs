@@ -3,8 +3,8 @@
 //! SQLite gives each page whole. Of most pages a transaction changes a few bytes: a counter on the
 //! first page, and on others a row and the number that points to it.
 
+use nvm_journal::policy::Unit;
 use nvm_journal::{AnyPolicy, ByteDelta, ObjectLog, TwoLevel};
-use two_level::Unit;
 
 /// The pieces that a page is compared in are not much larger than what changes of it.
 const UNIT: Unit = Unit::new(16).expect("a power of two");
