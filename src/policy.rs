@@ -33,6 +33,3 @@ pub use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Pacing, Patch, Placement, Policy, PolicyId, Prefix,
     Span, Thresholds, Update,
 };
-#[cfg(feature = "two-level")]
-#[doc(inline)]
-pub use two_level::Unit;

@@ -80,6 +80,15 @@ impl Settings {
         Self { unit, ..self }
     }
 
+    /// Sub-blocks of this number of bytes; `None` where [`Unit::new`] knows no such size.
+    #[must_use]
+    pub const fn sub_block_bytes(self, bytes: usize) -> Option<Self> {
+        match Unit::new(bytes) {
+            Some(unit) => Some(self.sub_block(unit)),
+            None => None,
+        }
+    }
+
     /// The share of a block's sub-blocks, in 256ths, up to which the changed ones go into the
     /// record. Above it data goes to the disk. 128, half of them.
     #[must_use]

@@ -3,11 +3,10 @@
 //! SQLite gives each page whole. Of most pages a transaction changes a few bytes: a counter on the
 //! first page, and on others a row and the number that points to it.
 
-use nvm_journal::policy::Unit;
 use nvm_journal::{AnyPolicy, ByteDelta, ObjectLog, TwoLevel};
 
 /// The pieces that a page is compared in are not much larger than what changes of it.
-const UNIT: Unit = Unit::new(16).expect("a power of two");
+const PIECE_BYTES: u16 = 16;
 
 /// What a policy is with the settings that suit pages. Each page is compared with the newest one
 /// that the journal keeps in ordinary memory, where the policy can log what differs.
@@ -16,10 +15,13 @@ pub fn for_pages(policy: AnyPolicy) -> AnyPolicy {
     match policy {
         AnyPolicy::ByteDelta(policy) => ByteDelta::with(policy.settings().compares(true)).into(),
         AnyPolicy::ObjectLog(policy) => {
-            let settings = policy.settings().compares(true).object_bytes(UNIT.bytes() as u32);
+            let settings = policy.settings().compares(true).object_bytes(PIECE_BYTES.into());
             ObjectLog::with(settings).unwrap_or(policy).into()
         }
-        AnyPolicy::TwoLevel(policy) => TwoLevel::with(policy.settings().sub_block(UNIT)).into(),
+        AnyPolicy::TwoLevel(policy) => {
+            let small = policy.settings().sub_block_bytes(PIECE_BYTES.into());
+            small.map_or(policy, TwoLevel::with).into()
+        }
         others => others,
     }
 }
