@@ -2,8 +2,9 @@
 //!
 //! A commit lets the index forget what lies below a whole frame that is not the newest. Heads may
 //! then pass what covered it, and an open goes through the lanes in another order than they were
-//! written. So the open may meet frames that were forgotten before it meets what covers them. It
-//! never needs more room than there was. Where there is too little, it first looks for each block's
+//! written. So the open may meet frames that were forgotten before it meets what covers them. Where
+//! there are slots or a disk-side log it takes all of them in, and may need more room than there
+//! was. Elsewhere it never does. Where there is too little, it first looks for each block's
 //! *cover*, the whole frame that comes last. Of what comes before, it takes in no more than the
 //! newest of each lane, and of the cover's lane nothing: as where the cover is not the newest.
 //!
