@@ -26,8 +26,8 @@ pub(super) const fn is_plain(form: Form) -> bool {
 }
 
 /// Whether it names a slot that is not its own any more, and no entry speaks of it. The slot is
-/// free, or has another version, or is held for the next one. Who holds it has the block's lock, so
-/// that nothing is inserted before the slot is written or released.
+/// free, or has another version, or is held for the next one. A transaction that holds it has the
+/// block's lock, so that nothing is inserted before the slot is written or released.
 const fn has_lost_its_slot(node: &Node) -> bool {
     matches!(node.form(), Form::Slot) && node.stale && !node.folded
 }
