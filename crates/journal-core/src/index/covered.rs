@@ -113,6 +113,7 @@ mod tests {
 
     use super::*;
     use crate::format::record::Form;
+    use crate::index::insert::FORGOTTEN_MAX;
     use crate::index::{Entry, LentMemory, Node};
     use crate::units::{BlockNumber, LaneNumber, Sequence, Stamp};
 
@@ -184,6 +185,23 @@ mod tests {
         assert_eq!(chain(&index), [3, 2, 1], "the head is at the first one last");
         assert_eq!(index.insert_over(&at(11, 4), true, |_| true), Ok(()));
         assert_eq!(chain(&index), [4, 3]);
+    }
+
+    #[test]
+    fn a_long_chain_is_forgotten_in_steps() {
+        let found = 3 * FORGOTTEN_MAX as u64;
+        let mut entries = vec![Entry::EMPTY; 3];
+        let mut nodes = vec![Node::EMPTY; 4 * FORGOTTEN_MAX];
+        let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+        for stamp in 1..=found {
+            assert!(index.insert_found(frame(0, Form::Image, stamp)).is_ok());
+        }
+        let mut left = Vec::new();
+        for stamp in found + 1..=found + 4 {
+            assert_eq!(index.insert_over(&frame(0, Form::Image, stamp), true, |_| true), Ok(()));
+            left.push(chain(&index).len());
+        }
+        assert_eq!(left, [2 * FORGOTTEN_MAX + 1, FORGOTTEN_MAX + 2, 3, 2]);
     }
 
     /// A version in a slot.

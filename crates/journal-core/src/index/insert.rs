@@ -15,6 +15,11 @@ use crate::units::LANES_MAX;
 /// chain for every frame that is added.
 pub(super) const KEPT_MAX: usize = 2 * LANES_MAX as usize;
 
+/// How many frames are forgotten at once at most. An open takes all frames in again, and a snapshot
+/// keeps them, so a chain may be long when the first frame is added behind that. The next ones
+/// forget the rest.
+pub(super) const FORGOTTEN_MAX: usize = 64;
+
 /// Whether the content is wholly in the record, or there is none.
 pub(super) const fn covers(form: Form) -> bool {
     matches!(form, Form::Image | Form::Discard)
@@ -104,13 +109,14 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Forgets a frame and what is older, except for the newest of each lane.
+    /// Forgets a frame and what is older, except for the newest of each lane. At most
+    /// [`FORGOTTEN_MAX`].
     fn forget_from(&mut self, first: NodeId, above: NodeId, keeps_of_each_lane: bool) {
         const { assert!(LANES_MAX as u32 <= u32::BITS, "each lane has a bit") };
         let Some(above) = self.node(above.0).copied() else { return };
         let mut seen = if keeps_of_each_lane { 0_u32 } else { u32::MAX };
-        let (mut next, mut kept) = (Some(first), 0_usize);
-        while let Some(id) = next.filter(|_| kept < KEPT_MAX) {
+        let (mut next, mut kept, mut gone) = (Some(first), 0_usize, 0_usize);
+        while let Some(id) = next.filter(|_| kept < KEPT_MAX && gone < FORGOTTEN_MAX) {
             let Some(node) = self.node(id.0) else { break };
             next = node.older();
             let bit = 1_u32.checked_shl(node.lane().raw().into()).unwrap_or(0);
@@ -118,6 +124,7 @@ impl<M: IndexMemory> Index<M> {
             let goes = is_plain(node.form()) && (is_first || seen & bit != 0);
             if goes || is_first && has_lost_its_slot(node) {
                 self.remove(id);
+                gone = gone.saturating_add(1);
             } else {
                 seen |= if is_plain(node.form()) { bit } else { 0 };
                 kept = kept.saturating_add(1);
