@@ -68,11 +68,29 @@ impl Listed {
 
     /// Its node, if that has it still and nothing older of its block is in the index.
     pub(super) fn as_oldest_of_all(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
+        self.node_in(index).filter(|id| index.older(*id).is_none())
+    }
+
+    /// Its node, if that has it still.
+    fn node_in(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
         self.node.filter(|id| {
             let frame = index.frame(*id);
-            let is_it = frame.block == self.block && self.is_of(&frame);
-            is_it && index.has_node(*id) && index.older(*id).is_none()
+            frame.block == self.block && self.is_of(&frame) && index.has_node(*id)
         })
+    }
+
+    /// Its record's frames of its block, which are neighbours in the chain.
+    pub(crate) fn frames_in<M: IndexMemory>(
+        &self,
+        index: &Index<M>,
+    ) -> impl Iterator<Item = NodeId> {
+        let is_of_it = |id: &NodeId| self.is_of(&index.frame(*id));
+        let newer = |id| index.newer(id).filter(is_of_it).unwrap_or(id);
+        let first = self.node_in(index).map(newer).or_else(|| {
+            let mut chain = core::iter::successors(index.newest(self.block), |id| index.older(*id));
+            chain.find(is_of_it)
+        });
+        core::iter::successors(first, |id| index.older(*id)).take_while(is_of_it)
     }
 
     /// The age of a frame. A list begins with the lowest ages.

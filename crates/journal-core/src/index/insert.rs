@@ -6,7 +6,7 @@
 
 use crate::format::record::Form;
 use crate::index::frame::{FrameAt, Full, NodeId};
-use crate::index::node::NONE;
+use crate::index::node::{NONE, SUSPECT};
 use crate::index::{Entry, Index, IndexMemory, Node};
 use crate::units::LANES_MAX;
 
@@ -202,6 +202,9 @@ impl<M: IndexMemory> Index<M> {
             Some(node) => node.older = free,
             None => self.note_newest(entry_at, free, older, frame),
         }
+        if frame.folded {
+            self.note_folded(entry_at, true);
+        }
         Ok(NodeId(free))
     }
 
@@ -231,7 +234,8 @@ impl<M: IndexMemory> Index<M> {
             (entry.chain, entry.unreadable) = (0, 0);
         }
         if frame.form == Form::Home {
-            (entry.home, entry.is_suspect) = (frame.stamp.raw(), false);
+            entry.set(SUSPECT, false);
+            entry.home = frame.stamp.raw();
         } else if entry.home == frame.stamp.raw() {
             // Of the same record, and behind the append.
             entry.home = 0;

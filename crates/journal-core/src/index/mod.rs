@@ -21,7 +21,7 @@
 
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
-use node::NONE;
+use node::{NONE, SUSPECT};
 
 pub(crate) mod ahead;
 mod covered;
@@ -588,8 +588,8 @@ impl<M: IndexMemory> Index<M> {
                 // frame of one, and what it left at home was written over.
                 let is_known = entry.home <= newest.raw();
                 entry.home = if is_known { entry.home.max(stamp.raw()) } else { stamp.raw() };
-                (entry.is_leaving, entry.is_suspect) = (false, false);
-                entry.unreadable = 0;
+                entry.set(SUSPECT, false);
+                (entry.is_leaving, entry.unreadable) = (false, 0);
             }
         }
     }
@@ -603,7 +603,7 @@ impl<M: IndexMemory> Index<M> {
             let entry_at = newest.and_then(|node| self.find(node.block));
             let entry = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at));
             if let Some(entry) = entry {
-                entry.is_suspect = true;
+                entry.set(SUSPECT, true);
             }
         }
     }
@@ -612,13 +612,13 @@ impl<M: IndexMemory> Index<M> {
     pub fn make_sure(&mut self, block: BlockNumber) {
         let entry_at = self.find(block.raw());
         if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
-            entry.is_suspect = false;
+            entry.set(SUSPECT, false);
         }
     }
 
     /// Whether a block's home is suspect: it may change when the power goes.
     pub(crate) fn is_suspect(&self, block: BlockNumber) -> bool {
-        self.entry(block).is_some_and(|entry| entry.is_suspect)
+        self.entry(block).is_some_and(|entry| entry.has(SUSPECT))
     }
 
     /// Notes whether the block is about to be written home.

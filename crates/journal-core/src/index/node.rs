@@ -9,6 +9,11 @@ use crate::units::{LANES_MAX, LaneNumber, Sequence, Stamp};
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 pub(super) const NONE: u32 = 0;
 
+/// A mark: an earlier process may have written the block's home in vain.
+pub(super) const SUSPECT: u8 = 1;
+/// A mark: slots' entries may speak of the block. Where it is missing, none does.
+pub(super) const HAS_FOLDED: u8 = 1 << 1;
+
 /// The entry of one block that has frames in the lanes: half a line, and never of two.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(align(32))]
@@ -25,8 +30,8 @@ pub struct Entry {
     pub(super) chain: u8,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
-    /// Whether an earlier process may have written its home in vain.
-    pub(super) is_suspect: bool,
+    /// [`SUSPECT`] and [`HAS_FOLDED`].
+    pub(super) marks: u8,
     /// The last attempt of a checkpoint that could not read it; zero for none.
     pub(super) unreadable: u32,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
@@ -42,7 +47,7 @@ impl Entry {
         lane: 0,
         chain: 0,
         is_leaving: false,
-        is_suspect: false,
+        marks: 0,
         unreadable: 0,
         home: 0,
     };
@@ -66,6 +71,18 @@ impl Entry {
     pub(super) fn set_newest(&mut self, newest: u32, below: u32, lane: u16) {
         let lane = u8::try_from(lane).unwrap_or(u8::MAX);
         (self.newest, self.below, self.lane) = (newest, below, lane);
+    }
+
+    /// Sets a mark, or takes it away.
+    #[inline(always)]
+    pub(super) const fn set(&mut self, mark: u8, is_so: bool) {
+        self.marks = if is_so { self.marks | mark } else { self.marks & !mark };
+    }
+
+    /// Whether it has a mark.
+    #[inline(always)]
+    pub(super) const fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
     }
 
     /// Of an entry that is not empty.

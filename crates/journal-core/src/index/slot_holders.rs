@@ -16,6 +16,7 @@
 use crate::format::geometry::Geometry;
 use crate::format::record::Form;
 use crate::index::frame::{FrameAt, NodeId};
+use crate::index::node::HAS_FOLDED;
 use crate::index::{Index, IndexMemory};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
 
@@ -85,9 +86,33 @@ impl<M: IndexMemory> Index<M> {
     }
 
     pub(crate) fn set_folded(&mut self, id: NodeId, folded: bool) {
-        if let Some(node) = self.node_mut(id.0) {
-            node.folded = folded;
+        let Some(node) = self.node_mut(id.0) else { return };
+        node.folded = folded;
+        let entry_at = if folded { self.find(self.frame(id).block.raw()) } else { None };
+        if let Some(entry_at) = entry_at {
+            self.note_folded(entry_at, true);
         }
+    }
+
+    /// Notes whether slots' entries may speak of a block.
+    pub(super) fn note_folded(&mut self, entry_at: usize, may: bool) {
+        if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
+            entry.set(HAS_FOLDED, may);
+        }
+    }
+
+    /// Whether slots' entries may speak of a block. If no frame of it says so, the next answer is
+    /// no.
+    pub(crate) fn may_have_folded(&mut self, block: BlockNumber) -> bool {
+        if !self.entry(block).is_some_and(|entry| entry.has(HAS_FOLDED)) {
+            return false;
+        }
+        let mut chain = core::iter::successors(self.newest(block), |id| self.older(*id));
+        let has_folded = chain.any(|id| self.frame(id).folded);
+        if let Some(entry_at) = self.find(block.raw()).filter(|_| !has_folded) {
+            self.note_folded(entry_at, false);
+        }
+        has_folded
     }
 
     /// Notes that the entry of a version's slot speaks of it, and of no older one any more.

@@ -246,3 +246,23 @@ fn the_length_of_a_chain_is_that_of_its_frames() {
     index.insert(frame(1, 306)).expect("there is room");
     assert!(!index.has_chain_of(block, 1));
 }
+
+#[test]
+fn a_block_is_known_to_have_no_entries() {
+    let (mut entries, mut nodes) = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 8]);
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+    let version = |stamp| FrameAt { form: Form::Slot, ..frame(3, stamp) };
+    let [first, second] = [1, 2].map(|stamp| index.insert(version(stamp)).expect("there is room"));
+    assert!(!index.may_have_folded(BlockNumber(3)), "no entry is written");
+    index.set_folded(first, true);
+    assert!(index.may_have_folded(BlockNumber(3)));
+    index.set_folded(second, true);
+    index.set_folded(first, false);
+    assert!(index.may_have_folded(BlockNumber(3)), "of the other version there is one");
+    index.set_folded(second, false);
+    assert!(!index.may_have_folded(BlockNumber(3)));
+    let found = FrameAt { folded: true, ..version(3) };
+    index.insert(found).expect("there is room");
+    assert!(index.may_have_folded(BlockNumber(3)), "an open found it");
+    assert!(!index.may_have_folded(BlockNumber(4)));
+}

@@ -142,11 +142,11 @@ impl Candidates for InNodes {
     }
 }
 
-/// The chains of listed frames' blocks, or of each chain the listed frame alone.
+/// The frames of listed records, or those of their blocks that entries speak of.
 #[derive(Clone, Copy, Debug)]
-struct OfBlocks<'l> {
-    listed: &'l [Listed],
-    whole_chains: bool,
+enum OfBlocks<'l> {
+    Listed(&'l [Listed]),
+    Folded(&'l [Listed]),
 }
 
 impl Candidates for OfBlocks<'_> {
@@ -156,25 +156,36 @@ impl Candidates for OfBlocks<'_> {
         batch: &mut [Batched],
         is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
     ) -> usize {
+        let wants_folded = matches!(self, Self::Folded(_));
+        let (Self::Listed(listed) | Self::Folded(listed)) = self;
         let mut count = 0_usize;
-        while let Some((at, others)) = self.listed.split_first() {
+        while let Some((at, others)) = listed.split_first() {
             let before = count;
             let finds_room = indexes.of(at.block, |index| {
-                let chain = core::iter::successors(index.newest(at.block), |id| index.older(*id));
-                let wanted = |id: &NodeId| self.whole_chains || at.is_of(&index.frame(*id));
-                for id in chain.filter(|id| wanted(id) && is_one(index, *id)) {
+                let mut put = |index: &Index<_>, id| {
                     let picked = Batched::of_slot(index, id).unwrap_or(Batched::EMPTY);
-                    let Some(to) = batch.get_mut(count) else { return false };
+                    let to = batch.get_mut(count)?;
                     *to = picked;
                     count = count.saturating_add(1);
+                    Some(())
+                };
+                if !wants_folded {
+                    let mut frames = at.frames_in(index).filter(|id| is_one(index, *id));
+                    return frames.try_for_each(|id| put(index, id)).is_some();
                 }
-                true
+                // Most blocks have none, and some have a long chain.
+                if !index.may_have_folded(at.block) {
+                    return true;
+                }
+                let chain = core::iter::successors(index.newest(at.block), |id| index.older(*id));
+                let mut folded = chain.filter(|id| is_one(index, *id));
+                folded.try_for_each(|id| put(index, id)).is_some()
             });
             // What finds no room in a batch of its own waits for the next step.
             if !finds_room && before > 0 {
                 return before;
             }
-            self.listed = others;
+            *listed = others;
         }
         count
     }
@@ -463,7 +474,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let those = (bounds, OfBlocks { listed, whole_chains: false });
+        let those = (bounds, OfBlocks::Listed(listed));
         self.write_entries(common, lanes, indexes, those, batch, report)
     }
 
@@ -477,7 +488,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let those = (bounds, OfBlocks { listed, whole_chains: true });
+        let those = (bounds, OfBlocks::Folded(listed));
         self.void(common, lanes, indexes, those, batch, report)
     }
 
