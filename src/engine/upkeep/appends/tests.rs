@@ -1,11 +1,14 @@
 //! Appends beside checkpoints.
 
+use core::time::Duration;
+
 use journal_core::parts::share_of;
 use journal_core::{BlockSize, Hook as _};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
 use super::*;
+use crate::engine::upkeep::in_steps::Stepped;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::{AnyPolicy, ByteDelta, Journal, Options};
 
@@ -61,9 +64,18 @@ fn nothing_older_goes_home_over_an_append() {
 
 /// A journal of a small lane, and what is held of it: its first record.
 fn held(hook: Mutator, call: impl FnOnce(&Journal<AnyPolicy, TinyMachine>, Appending<'_>)) {
+    held_in_steps(Duration::from_nanos(1), hook, call);
+}
+
+/// Like [`held`], where steps take this time.
+fn held_in_steps(
+    longest: Duration,
+    hook: Mutator,
+    call: impl FnOnce(&Journal<AnyPolicy, TinyMachine>, Appending<'_>),
+) {
     let nvm = Region::anonymous(1 << 20).expect("memory");
     let options = Options::new().policy(AnyPolicy::from(crate::FullBlock)).hook(hook).lanes(1);
-    let options = options.lane_bytes(64 << 10).longest_stop(core::time::Duration::from_nanos(1));
+    let options = options.lane_bytes(64 << 10).longest_stop(longest);
     let disk = TinyDisk::of(BlockSize::DEFAULT, 256);
     let journal: Journal<AnyPolicy, TinyMachine> =
         Journal::format(nvm, disk, &options).expect("a journal");
@@ -151,7 +163,7 @@ fn a_step_that_is_stuck_on_an_append_waits_for_it() {
                     std::thread::yield_now();
                 }
                 // Everything is home, and the head stays.
-                std::thread::sleep(core::time::Duration::from_millis(30));
+                std::thread::sleep(Duration::from_millis(30));
                 assert!(!writer.is_finished());
                 let made = shared.done().checkpoints;
                 assert_eq!(made == 0, waits, "{made} checkpoints");
@@ -165,10 +177,35 @@ fn a_step_that_is_stuck_on_an_append_waits_for_it() {
     }
 }
 
+/// A head could pass an eighth of its ring without a write home. If an append keeps the head, what
+/// the step would have spared goes home.
+#[test]
+fn a_step_that_an_append_holds_spares_nothing() {
+    let fill = |journal: &_| [0, 0, 0, 1].into_iter().for_each(|number| write(journal, number));
+    let longest = Duration::from_millis(1);
+    held_in_steps(longest, Mutator::new(), |journal, first| {
+        fill(journal);
+        let shared = journal.shared();
+        let step = || shared.make_room_by_a_step(|_| true).expect("takes a step");
+        assert!(matches!(step(), Stepped::More));
+        let home = shared.done().checkpointed.blocks;
+        assert_eq!((home, used(journal) > 4 << 12), (2, true), "both blocks are home");
+        assert!(matches!(step(), Stepped::Awaits));
+        drop(first);
+    });
+    held_in_steps(longest, Mutator::new(), |journal, first| {
+        drop(first);
+        fill(journal);
+        let (shared, before) = (journal.shared(), used(journal));
+        let _ = shared.make_room_by_a_step(|_| true).expect("takes a step");
+        let (home, freed) = (shared.done().checkpointed.blocks, before - used(journal));
+        assert_eq!((home, freed > 8 << 10), (0, true), "without an append {freed} come free");
+    });
+}
+
 /// IS7: a transaction with a limit waits for an append no longer than that.
 #[test]
 fn no_append_is_waited_for_beyond_a_limit() {
-    use core::time::Duration;
     use std::time::Instant;
 
     held(Mutator::new(), |journal, first| {
