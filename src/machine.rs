@@ -88,6 +88,7 @@ pub(crate) mod tests {
         }
 
         /// The disk, but it refuses every write.
+        #[cfg(feature = "tracing")]
         pub(crate) fn refusing(self) -> Self {
             Self { refuses: true, ..self }
         }
