@@ -79,7 +79,7 @@ impl Listed {
         })
     }
 
-    /// Its record's frames of its block, which are neighbours in the chain.
+    /// Its frame, and neighbours in the chain of the same record and block.
     pub(crate) fn frames_in<M: IndexMemory>(
         &self,
         index: &Index<M>,

@@ -264,10 +264,12 @@ mod tests {
             return frames.to_vec();
         }
         let mut kept = vec![*newest, *second];
-        let mut lanes = Vec::new();
+        let (mut lanes, mut forgotten) = (Vec::new(), 0);
         for frame in below {
             let is_behind = frame.lane == second.lane && frame.sequence < second.sequence;
-            if is_plain(frame.form) && (is_behind || lanes.contains(&frame.lane)) {
+            let goes = is_plain(frame.form) && (is_behind || lanes.contains(&frame.lane));
+            if goes && forgotten < FORGOTTEN_MAX {
+                forgotten += 1;
                 continue;
             }
             if is_plain(frame.form) {

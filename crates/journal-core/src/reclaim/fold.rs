@@ -142,11 +142,12 @@ impl Candidates for InNodes {
     }
 }
 
-/// The frames of listed records, or those of their blocks that entries speak of.
+/// The frames of listed records, or those of their blocks that entries speak of. Of these only the
+/// blocks that are home.
 #[derive(Clone, Copy, Debug)]
 enum OfBlocks<'l> {
     Listed(&'l [Listed]),
-    Folded(&'l [Listed]),
+    AtHome(&'l [Listed], &'l Bounds),
 }
 
 impl Candidates for OfBlocks<'_> {
@@ -156,8 +157,11 @@ impl Candidates for OfBlocks<'_> {
         batch: &mut [Batched],
         is_one: impl Fn(&Index<I::Memory>, NodeId) -> bool,
     ) -> usize {
-        let wants_folded = matches!(self, Self::Folded(_));
-        let (Self::Listed(listed) | Self::Folded(listed)) = self;
+        let at_home = match *self {
+            Self::Listed(_) => None,
+            Self::AtHome(_, bounds) => Some(bounds),
+        };
+        let (Self::Listed(listed) | Self::AtHome(listed, _)) = self;
         let mut count = 0_usize;
         while let Some((at, others)) = listed.split_first() {
             let before = count;
@@ -169,12 +173,14 @@ impl Candidates for OfBlocks<'_> {
                     count = count.saturating_add(1);
                     Some(())
                 };
-                if !wants_folded {
+                let Some(bounds) = at_home else {
                     let mut frames = at.frames_in(index).filter(|id| is_one(index, *id));
                     return frames.try_for_each(|id| put(index, id)).is_some();
-                }
-                // Most blocks have none, and some have a long chain.
-                if !index.may_have_folded(at.block) {
+                };
+                // Of most blocks no entry speaks, and some have a long chain.
+                let newest = index.newest_below(at.block, bounds);
+                let is_home = newest.is_some_and(|newest| index.is_home(newest));
+                if !is_home || !index.may_have_folded(at.block) {
                     return true;
                 }
                 let chain = core::iter::successors(index.newest(at.block), |id| index.older(*id));
@@ -488,7 +494,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         batch: &mut [Batched],
         report: &mut FoldReport,
     ) -> Result<(), JournalError> {
-        let those = (bounds, OfBlocks::Folded(listed));
+        let those = (bounds, OfBlocks::AtHome(listed, bounds));
         self.void(common, lanes, indexes, those, batch, report)
     }
 
