@@ -12,11 +12,11 @@
 //!   blocks and 16 KiB. In time, by the [`Wish`], up to 10 us for a block of 4 KiB, or no more than
 //!   it saves.
 //! - **Choose it** when updates are of many kinds, or when it is not known of which.
-//! - **Choose `lcow`** where the memory is small beside the blocks that are written again and again.
-//!   Its slots keep the blocks that were used last, and a ring keeps what was written last. In 8
-//!   MiB as fast as DRAM, by the model of `docs/RESULTS.md`, this policy took 1.18 of `lcow`'s time
-//!   for a trace of TPC-C on ext4, 1.26 for mobibench, 1.36 for iozone, and 0.82 for varmail. In
-//!   32 MiB these are 1.01, 1.00, 1.00 and 0.66.
+//! - **Choose `lcow`** where the memory is small beside the blocks that are written again and
+//!   again. Its slots keep the blocks that were used last, and a ring keeps what was written
+//!   last. In 8 MiB as fast as DRAM, by the model of `docs/RESULTS.md`, this policy took 1.18 of
+//!   `lcow`'s time for a trace of TPC-C on ext4, 1.26 for mobibench, 1.36 for iozone, and 0.82
+//!   for varmail. In 32 MiB these are 1.01, 1.00, 1.00 and 0.66.
 //!
 //! More choices come with settings, since they need slots, or make commits wait for the disk:
 //!
