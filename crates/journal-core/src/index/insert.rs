@@ -15,10 +15,11 @@ use crate::units::LANES_MAX;
 /// chain for every frame that is added.
 pub(super) const KEPT_MAX: usize = 2 * LANES_MAX as usize;
 
-/// How many frames are forgotten at once at most. An open takes all frames in again, and a snapshot
-/// keeps them, so a chain may be long when the first frame is added behind that. The next ones
-/// forget the rest. Tests with short chains come to it as well.
-pub(super) const FORGOTTEN_MAX: usize = if cfg!(test) { 5 } else { 64 };
+/// How many frames are forgotten at once at most. This is far more than a chain of changes has
+/// where frames are short. An open takes all frames in again, and a snapshot keeps them, so there
+/// may be more behind these. What stays goes when the heads pass it, or another whole frame comes.
+/// Tests with short chains come to it as well.
+pub(super) const FORGOTTEN_MAX: usize = if cfg!(test) { 5 } else { 1 << 14 };
 
 /// Whether the content is wholly in the record, or there is none.
 pub(super) const fn covers(form: Form) -> bool {
