@@ -364,7 +364,7 @@ fn a_hot_block_does_not_fill_the_index() {
         assert_eq!((stats.checkpoints, stats.folded.fences), (0, 0), "{policy}: {stats}");
         assert_eq!(stats.total().fences, stats.total().commits, "{policy}: {stats}");
         assert!(stats.frames < 1 << 10 && stats.blocks == 64, "{policy}: {stats}");
-        // An image ends a chain where frames are short. These are few if what it covers is forgotten.
+        // An image ends a chain where frames are short: seldom, if what it covers is forgotten.
         let most = if writes_images { 2_600_000 } else { 4_000_000 };
         assert!(stats.total().bytes < most, "{policy}: {stats}");
         // What was forgotten is found again, and changes nothing.
