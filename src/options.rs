@@ -375,6 +375,10 @@ impl<L, H> Options<L, H> {
     /// where reclaiming was not enough. A threshold of 255 waits until nothing is left. By default
     /// as the [policy](Policy::thresholds) wishes.
     ///
+    /// Where there are neither slots nor a disk-side log, a quarter of what the second threshold
+    /// leaves in use comes free. What was committed longest ago goes home for it, with blocks
+    /// beside it. What was committed last stays, since it is likely to be written again.
+    ///
     /// The thread of [`background_checkpoint`](Self::background_checkpoint) acts on them, or
     /// [`Journal::tick`](crate::Journal::tick), or [a commit](Self::upkeep_in_commits). Where there
     /// is none of these, a commit that finds no room makes some.
@@ -427,9 +431,10 @@ impl<L, H> Options<L, H> {
     ///
     /// A block that was written long ago keeps its lane from going on. Its content goes to a slot,
     /// where the lane has slots beyond the [threshold](Self::thresholds), or else behind the lane's
-    /// tail. Behind the tail at most half as many bytes are copied as come free. That is cheaper
-    /// than the disk wherever a byte of the memory is, and blocks that are written again soon never
-    /// go home. In return the memory takes up to twice the writes.
+    /// tail. Behind the tail copies take at most half of what comes free, or as much as
+    /// [`Thresholds::with_copied`] says. That is cheaper than the disk wherever a byte of the
+    /// memory is, and blocks that are written again soon never go home. In return the memory takes
+    /// up to twice the writes, with half.
     ///
     /// A transaction that finds no room then first frees what the memory alone can free, in one go:
     /// its stop may be longer than [`longest_stop`](Self::longest_stop) says, if the disk is fast.

@@ -62,6 +62,8 @@ pub(crate) struct Levels {
     all: Room,
     reclaim: Room,
     write_home: Room,
+    /// The share of what comes free that copies may take, in 256ths.
+    pub(crate) copied: u8,
     asks: [AtomicU64; 3],
     /// The number of records before which no step is taken ahead of need.
     steps_from: AtomicU64,
@@ -73,7 +75,8 @@ impl Levels {
         let reclaim = all.left_at(thresholds.reclaim_at);
         let write_home = all.left_at(thresholds.checkpoint_at);
         let asks = core::array::from_fn(|_| AtomicU64::new(0));
-        let levels = Self { all, reclaim, write_home, asks, steps_from: AtomicU64::new(0) };
+        let (copied, steps_from) = (thresholds.copied, AtomicU64::new(0));
+        let levels = Self { all, reclaim, write_home, copied, asks, steps_from };
         levels.note_left(all);
         levels
     }
@@ -84,6 +87,12 @@ impl Levels {
             Stage::Reclaim => self.reclaim,
             Stage::WriteHome => self.write_home,
         }
+    }
+
+    /// The most bytes that stay in use in a ring behind a checkpoint that makes room: three
+    /// quarters of what the threshold leaves in use. So the next one does not come at once.
+    pub(crate) const fn kept_behind_checkpoint(&self) -> u64 {
+        (self.all.bytes - self.write_home.bytes) / 4 * 3
     }
 
     /// A lane that has fewer free bytes asks for the upkeep.

@@ -127,6 +127,85 @@ fn blocks_go_home_at_the_second_threshold() {
     assert!(made(&journal).1 > 0);
 }
 
+/// Writes blocks a hundred apart, and later two beside the first one, until a tick makes a
+/// checkpoint. Returns how many blocks were written.
+fn until_a_tick_writes_home(journal: &AnyJournal) -> (u64, Stats) {
+    let (blocks, stats) = (1..)
+        .find_map(|blocks| {
+            match blocks - 1 {
+                40 => write(journal, 1, 7),
+                41 => write(journal, 2, 7),
+                number => write(journal, 100 * number, 7),
+            }
+            journal.tick(Duration::from_millis(1)).expect("ticks");
+            let stats = journal.stats().expect("counts");
+            (stats.checkpoints > 0).then_some((blocks, stats))
+        })
+        .expect("some tick does");
+    for number in (0..blocks).filter(|number| ![40, 41].contains(number)).map(|at| at * 100) {
+        let mut found = [0; BLOCK];
+        journal.read(block(number), &mut found).expect("reads");
+        assert_eq!(found, [7; BLOCK], "block {number}");
+    }
+    (blocks, stats)
+}
+
+#[test]
+fn what_was_written_last_stays_when_room_is_made() {
+    let files = Files::new("upkeep-oldest");
+    let options = Options::new().policy(AnyPolicy::from(FullBlock::new())).lanes(1);
+    let options = options.lane_bytes(512 << 10).thresholds(Thresholds::new(128, 128));
+    let disk = files.disk_of(16_384);
+    let journal = Journal::format(memory(1 << 20), disk, &options).expect("formats");
+    let (blocks, stats) = until_a_tick_writes_home(&journal);
+    // A quarter goes home.
+    let home = stats.checkpointed;
+    assert!((blocks / 4..blocks / 4 + 5).contains(&home.blocks), "{blocks}: {home:?}");
+    assert_eq!(home.writes, home.blocks - 2, "two went along with another one");
+    assert_eq!(stats.blocks as u64, blocks - home.blocks + 2, "the ring still has these two");
+    let is_home = |number: usize| {
+        let bytes = std::fs::read(&files.0).expect("reads");
+        bytes[number * BLOCK] == 7
+    };
+    assert!([0, 1, 2, 1000].map(is_home) == [true; 4]);
+    assert!([4500, 5000].map(is_home) == [false; 2]);
+    // There is room now, for some time.
+    (0..10).for_each(|_| write(&journal, 9, 1));
+    journal.tick(Duration::from_millis(2)).expect("ticks");
+    assert_eq!(journal.stats().expect("counts").checkpoints, 1);
+}
+
+/// Three of four blocks in the ring are the newest of theirs.
+#[test]
+fn copies_take_as_much_of_what_comes_free_as_the_thresholds_say() {
+    for (copied, copies) in [(128, false), (224, true)] {
+        let files = Files::new(&format!("upkeep-copies-{copied}"));
+        let options = Options::new().policy(AnyPolicy::from(FullBlock::new())).lanes(1);
+        let options = options.lane_bytes(512 << 10).relogs(true);
+        let options = options.thresholds(Thresholds::new(128, 192).with_copied(copied));
+        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        for number in 0..64 {
+            write(&journal, if number % 4 == 0 { 0 } else { number }, 1);
+        }
+        journal.tick(Duration::from_millis(1)).expect("ticks");
+        let stats = journal.stats().expect("counts");
+        assert_eq!((stats.copied > 0, stats.checkpoints), (copies, 0), "{copied}: {stats}");
+    }
+}
+
+#[test]
+fn half_of_what_is_in_the_rings_goes_home_where_frames_are_short() {
+    let files = Files::new("upkeep-frames");
+    let options = Options::new().policy(AnyPolicy::from(FullBlock::new())).lanes(1);
+    let options = options.lane_bytes(1 << 20).index_frames(64);
+    let disk = files.disk_of(16_384);
+    let journal = Journal::format(memory(2 << 20), disk, &options).expect("formats");
+    let (blocks, stats) = until_a_tick_writes_home(&journal);
+    assert!(blocks < 128, "{stats}");
+    let home = stats.checkpointed.blocks;
+    assert!((blocks / 2 - 1..blocks / 2 + 4).contains(&home), "{home} of {blocks}");
+}
+
 #[test]
 fn a_threshold_of_255_reclaims_nothing_before_blocks_go_home() {
     let files = Files::new("upkeep-at-once");

@@ -35,7 +35,7 @@ pub use crate::common::Common;
 pub use crate::home::content::{apply_frames, build_from_lanes, oldest_needed};
 pub use crate::home::oldest::{Left, Listed, Oldest};
 pub use crate::home::report::{Step, StepBounds};
-pub use crate::home::waiting::{Waiting, WaitingLeft};
+pub use crate::home::waiting::{Offsets, Waiting, WaitingLeft};
 pub use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 pub use crate::index::frame::{Bounds, FrameAt, Full, NodeId};
 pub use crate::index::{

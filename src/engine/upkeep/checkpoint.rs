@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use journal_core::parts::{
-    Home, HomeScratch, Movable, Waiting, WaitingLeft, filled_by, pick_to_move, pinned_by,
+    Home, HomeScratch, Movable, Offsets, Waiting, WaitingLeft, filled_by, pick_to_move, pinned_by,
     segment_to_clean,
 };
 use journal_core::policy::Policy;
-use journal_core::units::{LaneNumber, Stamp};
+use journal_core::units::{LANES_MAX, LaneNumber, Stamp};
 use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
 use pmem_sys::StoreLock;
 
@@ -29,7 +29,7 @@ use crate::threads::sync::{AtomicBool, Ordering};
 use crate::trace;
 
 /// The most blocks that one pass over the index lists. They take 8 MiB.
-const WAITING_MAX: usize = 1 << 20;
+pub(super) const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
 /// How long a checkpointing thread sleeps at most before it looks around.
 const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
@@ -46,6 +46,22 @@ type HeldHome<'c, M> = Held<
 /// What is called behind each batch of a checkpoint: with what was done so far, and how many frames
 /// there were more when it began than blocks have gone home. It says whether to go on.
 pub(crate) type Each<'e> = &'e mut dyn FnMut(&CheckpointReport, u64) -> ControlFlow<()>;
+
+/// What a checkpoint is to do.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'o> {
+    pub(super) scope: Scope,
+    /// Whether it goes on with the last one, if that was ended.
+    pub(super) goes_on: bool,
+    /// How far heads are to go, where it writes no more home than that takes.
+    pub(super) heads_to: Option<&'o Offsets>,
+}
+
+impl Task<'_> {
+    pub(super) const fn whole(scope: Scope) -> Self {
+        Self { scope, goes_on: false, heads_to: None }
+    }
+}
 
 /// How a checkpoint has ended.
 pub(super) struct Ended {
@@ -135,7 +151,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             // What is folded need not go home.
             self.free_in_memory(cell, Frees::Rings)?;
-            self.checkpoint_in(cell, (Scope::Rings, goes_on), each)
+            self.checkpoint_in(cell, Task { goes_on, ..Task::whole(Scope::Rings) }, each)
         })
     }
 
@@ -147,25 +163,47 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         stays: &mut Option<Error>,
     ) -> Result<CheckpointReport, Error> {
         let all = &mut |_: &_, _| ControlFlow::Continue(());
-        let ended = self.checkpoint_in(cell, (scope, false), all)?;
+        let ended = self.checkpoint_in(cell, Task::whole(scope), all)?;
         // A whole checkpoint knows of every block that stays.
         *stays = if scope == Scope::All { ended.stays } else { ended.stays.or(*stays) };
         Ok(ended.report)
     }
 
-    /// Makes a checkpoint, with a call behind each batch. It may go on with the last one, if that
-    /// was ended.
+    /// Writes home what was committed longest ago, so that a quarter of what the threshold leaves
+    /// in use comes free in each lane that has less free. What was committed last is likely to be
+    /// overwritten before its turn comes, and so never goes home.
+    fn checkpoint_oldest(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        stays: &mut Option<Error>,
+    ) -> Result<(), Error> {
+        let (kept, lacks_frames) = (self.levels.kept_behind_checkpoint(), self.is_nearly_full());
+        let mut heads_to = [0; LANES_MAX as usize];
+        for (offset, cell) in heads_to.iter_mut().zip(&self.lanes) {
+            let lane = &self.lock_lane(cell)?.lane;
+            let used = lane.capacity_bytes() - lane.free_bytes();
+            // What frames say can be of any length.
+            let kept = if lacks_frames { kept.min(used / 2) } else { kept };
+            *offset = lane.tail().saturating_sub(kept);
+        }
+        let task = Task { heads_to: Some(&heads_to), ..Task::whole(Scope::All) };
+        let ended = self.checkpoint_in(cell, task, &mut |_, _| ControlFlow::Continue(()))?;
+        *stays = ended.stays.or(*stays);
+        Ok(())
+    }
+
+    /// Makes a checkpoint, with a call behind each batch.
     pub(super) fn checkpoint_in(
         &self,
         cell: &mut HeldUpkeep<'_>,
-        (scope, goes_on): (Scope, bool),
+        task: Task<'_>,
         each: Each<'_>,
     ) -> Result<Ended, Error> {
         self.check_not_failed()?;
         trace::checkpoint_begins();
         let start = Instant::now();
         let mut waiting = core::mem::take(&mut cell.waiting);
-        let result = self.write_and_reclaim(cell, &mut waiting, (scope, goes_on), each);
+        let result = self.write_and_reclaim(cell, &mut waiting, task, each);
         cell.waiting = waiting;
         let ended = result.inspect_err(|error| self.fail_of(*error))?;
         let report = &ended.report;
@@ -203,7 +241,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         cell: &mut HeldUpkeep<'_>,
         waiting: &mut Vec<BlockNumber>,
-        (scope, goes_on): (Scope, bool),
+        Task { scope, goes_on, heads_to }: Task<'_>,
         each: Each<'_>,
     ) -> Result<Ended, Error> {
         let mut made = CheckpointReport::default();
@@ -227,7 +265,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let before = report.blocks;
             let batch = self.writing(|| {
                 let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
-                let waiting = Waiting::again(waiting, listed);
+                let waiting = Waiting::again(waiting, listed).keeping_heads_before(heads_to);
                 let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
                 let (common, lanes, shares) = (&self.common, &mut lanes, &mut shares);
                 let written = self
@@ -261,7 +299,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         };
         cell.cut = (is_ended && left > 0).then_some(Cut { scope, listed, left });
         // Steps would write home what the caller leaves for later.
-        if self.upkeep.asked() != asked && !is_ended {
+        if self.upkeep.asked() != asked && !is_ended && heads_to.is_none() {
             self.pass_in_steps(cell, frames, report)?;
         }
         let is_held = !self.let_heads_pass(cell, report)? && !is_ended;
@@ -379,6 +417,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(false);
         }
         if geometry.lane_slots_and_log() == 0 {
+            self.checkpoint_oldest(cell, stays)?;
+            if is_enough() {
+                return Ok(false);
+            }
             return self.checkpoint_but(cell, Scope::All, stays).map(|_| true);
         }
         let keeps = self.common.policy.keeps_in_slots();
@@ -419,74 +461,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.clean_log(cell, is_enough, stays)?;
         Ok(needs_all || (!keeps && needs_rings))
-    }
-
-    /// Empties the rings into the disk-side log, as long as there is room in that, and the rings or
-    /// the index need it. Then nothing is left to go home but what the log has no room for.
-    fn move_changes(
-        &self,
-        cell: &mut HeldUpkeep<'_>,
-        is_there: impl Fn() -> bool,
-    ) -> Result<(), Error> {
-        let is_short = || {
-            let is_short_of_some =
-                self.is_short_of_bytes(Stage::Reclaim, None) || self.is_nearly_full();
-            !is_there() && is_short_of_some
-        };
-        self.move_while(cell, self.moved_from_rings(), is_short)
-    }
-
-    /// Moves what is in slots into the disk-side log, as long as slots are short, where what is
-    /// evicted goes there.
-    fn move_from_slots(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
-        let moves = self.evicts_to_log && self.moves_to_log();
-        let is_short = || moves && self.slots_are_short(Stage::WriteHome);
-        self.move_while(cell, Movable::InMemory, is_short)
-    }
-
-    /// Moves what is there of some kind into the disk-side log, as long as room is short and the
-    /// log has some.
-    fn move_while(
-        &self,
-        cell: &mut HeldUpkeep<'_>,
-        what: Movable,
-        is_short: impl Fn() -> bool,
-    ) -> Result<(), Error> {
-        let mut left = self.frames() as u64;
-        while left > 0 && is_short() && self.has_log_to_move_to(cell)? {
-            let moved = self.move_to_log(cell, what)?;
-            if moved == 0 {
-                return Ok(());
-            }
-            left = left.saturating_sub(moved);
-            self.free_in_memory(cell, Frees::Rings)?;
-            // The places in slots and in the log that they had before.
-            self.free_in_memory(cell, Frees::Slots)?;
-        }
-        Ok(())
-    }
-
-    /// Moves all that is there now of some kind into the disk-side log, as long as there is room in
-    /// that.
-    pub(super) fn move_all(&self, cell: &mut HeldUpkeep<'_>, what: Movable) -> Result<(), Error> {
-        let mut left = self.frames() as u64;
-        while left > 0 {
-            if self.log_is_short(Stage::WriteHome) {
-                // Where blocks were before they were moved.
-                self.free_in_memory(cell, Frees::Rings)?;
-                self.free_in_memory(cell, Frees::Slots)?;
-            }
-            if !self.has_log_to_move_to(cell)? {
-                return Ok(());
-            }
-            let moved = self.move_to_log(cell, what)?;
-            if moved == 0 {
-                return Ok(());
-            }
-            left = left.saturating_sub(moved);
-            cell.let_others_first().map_err(|_| self.poisoned())?;
-        }
-        Ok(())
     }
 
     /// Moves what is left in a segment of the disk-side log to other blocks there, if that is half
@@ -654,7 +628,11 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether a stage begins because some lane has too little room in its ring. What the running
     /// transaction has reserved may be counted as room.
-    fn is_short_of_bytes(&self, stage: Stage, running: Option<(LaneNumber, u64)>) -> bool {
+    pub(super) fn is_short_of_bytes(
+        &self,
+        stage: Stage,
+        running: Option<(LaneNumber, u64)>,
+    ) -> bool {
         let wanted = self.levels.of(stage).bytes;
         self.each_left(running).any(|left| left < wanted)
     }
@@ -729,7 +707,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Whether a share of the index has few frames left.
-    fn is_nearly_full(&self) -> bool {
+    pub(super) fn is_nearly_full(&self) -> bool {
         let is_nearly_full =
             |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
         self.shares.iter().any(|share| is_nearly_full(share))

@@ -19,12 +19,14 @@ use journal_core::units::{LaneNumber, Stamp};
 use journal_core::{BlockNumber, Durability, LINE_BYTES, Operation, Rule};
 
 use crate::engine::read::Keeps;
+use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::home_cell::one_sync::DiskOf;
 use crate::shared::lending::SharesOf;
+use crate::shared::levels::Stage;
 use crate::staging::seat::Seat;
 use crate::threads::block_locks::Age;
 
@@ -65,6 +67,74 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// the rings have: what stays there would go home instead.
     pub(super) const fn moved_from_rings(&self) -> Movable {
         if self.evicts_to_log { Movable::InRings } else { Movable::Changes }
+    }
+
+    /// Empties the rings into the disk-side log, as long as there is room in that, and the rings or
+    /// the index need it. Then nothing is left to go home but what the log has no room for.
+    pub(super) fn move_changes(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        is_there: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let is_short = || {
+            let is_short_of_some =
+                self.is_short_of_bytes(Stage::Reclaim, None) || self.is_nearly_full();
+            !is_there() && is_short_of_some
+        };
+        self.move_while(cell, self.moved_from_rings(), is_short)
+    }
+
+    /// Moves what is in slots into the disk-side log, as long as slots are short, where what is
+    /// evicted goes there.
+    pub(super) fn move_from_slots(&self, cell: &mut HeldUpkeep<'_>) -> Result<(), Error> {
+        let moves = self.evicts_to_log && self.moves_to_log();
+        let is_short = || moves && self.slots_are_short(Stage::WriteHome);
+        self.move_while(cell, Movable::InMemory, is_short)
+    }
+
+    /// Moves what is there of some kind into the disk-side log, as long as room is short and the
+    /// log has some.
+    fn move_while(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        what: Movable,
+        is_short: impl Fn() -> bool,
+    ) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        while left > 0 && is_short() && self.has_log_to_move_to(cell)? {
+            let moved = self.move_to_log(cell, what)?;
+            if moved == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(moved);
+            self.fold_rings(cell)?;
+            // The places in slots and in the log that they had before.
+            self.free_superseded(cell)?;
+        }
+        Ok(())
+    }
+
+    /// Moves all that is there now of some kind into the disk-side log, as long as there is room in
+    /// that.
+    pub(super) fn move_all(&self, cell: &mut HeldUpkeep<'_>, what: Movable) -> Result<(), Error> {
+        let mut left = self.frames() as u64;
+        while left > 0 {
+            if self.log_is_short(Stage::WriteHome) {
+                // Where blocks were before they were moved.
+                self.fold_rings(cell)?;
+                self.free_superseded(cell)?;
+            }
+            if !self.has_log_to_move_to(cell)? {
+                return Ok(());
+            }
+            let moved = self.move_to_log(cell, what)?;
+            if moved == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(moved);
+            cell.let_others_first().map_err(|_| self.poisoned())?;
+        }
+        Ok(())
     }
 
     /// Like [`move_to_log`](Self::move_to_log), of blocks whose frames lie nearest to the heads,

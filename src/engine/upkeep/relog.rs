@@ -4,8 +4,9 @@
 //! is copied, and the head passes it. It goes to a slot, if the lane has slots to spare, or else
 //! behind the tail.
 //!
-//! RL1. A copy behind the tail takes ring space too. It is made only where it takes at most half of
-//!      what comes free. So a byte that a commit stores is copied once at most, on average.
+//! RL1. A copy behind the tail takes ring space too. It is made only where it takes at most that
+//!      share of what comes free which the thresholds say. Half of it, the default, means that a
+//!      byte that a commit stores is copied once at most, on average.
 //! RL2. A copy in a slot takes no ring space. It is made only as long as the slots beyond the
 //!      threshold of writing home last, so that none goes home for it.
 //! RL3. A copy is a transaction of what is committed already, as in
@@ -122,7 +123,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut scratch = HomeScratch { batch: &mut batch, front, payload, blocks, waiting };
         let state = self.lock_lane(self.lane(lane))?;
         let (common, shares) = (&self.common, &mut SharesOf(self));
-        let kept = kept_at_head(common, &state.lane, shares, &mut scratch, goes);
+        let kept =
+            kept_at_head(common, &state.lane, shares, &mut scratch, (goes, self.levels.copied));
         drop(state);
         let kept = kept.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
         Ok(kept.map(|Kept { blocks, .. }| {

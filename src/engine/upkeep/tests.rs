@@ -5,17 +5,20 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::share_of;
-use journal_core::{BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Site};
+use journal_core::{
+    BlockDevice as _, BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Site,
+};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
+use crate::engine::upkeep::checkpoint::WAITING_MAX;
 use crate::engine::upkeep::move_to_log::{Newest, Takes};
 use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
 use crate::ports::Hook;
 use crate::shared::index_memory::looks::LOOKS;
-use crate::{AnyPolicy, Journal, Lcow, Options, TwoLevel};
+use crate::{AnyPolicy, FullBlock, Journal, Lcow, Options, TwoLevel};
 
 const SLOTS: u64 = 20_000;
 
@@ -50,6 +53,37 @@ fn batches_of_a_tick_share_a_pass_through_the_index() {
         assert_eq!(found[0], number as u8 | 1);
     }
     assert!(looks < 300 * SLOTS, "{} looks for each slot", looks / SLOTS);
+}
+
+/// A list has room for few of the blocks that are not home, the lowest. What was written first are
+/// the highest, and they go home all the same, and no others.
+#[test]
+#[cfg_attr(miri, ignore = "many blocks")]
+fn the_oldest_blocks_go_home_however_short_the_list_is() {
+    let blocks = 20 * WAITING_MAX as u64;
+    let disk = TinyDisk::new(blocks);
+    let block_bytes = journal_core::BlockSize::MIN.bytes() as u64;
+    let lane_bytes = blocks * 2 * (block_bytes + 64);
+    let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
+    let options = options.lane_bytes(lane_bytes).thresholds(Thresholds::new(96, 96));
+    let (nvm, mut home) = (Region::anonymous(2 * lane_bytes).expect("memory"), disk.clone());
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    let image = vec![7; block_bytes as usize];
+    for number in (1..blocks).rev() {
+        journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("commits");
+    }
+    journal.tick(Duration::from_secs(1)).expect("ticks");
+    let stats = journal.stats().expect("counts");
+    let share = blocks / 2..blocks * 3 / 4;
+    assert!(share.contains(&stats.checkpointed.blocks), "{stats}");
+    // They follow each other up to the last one.
+    let first = blocks - stats.checkpointed.blocks;
+    for number in 1..blocks {
+        let mut found = vec![1; image.len()];
+        home.read(BlockNumber(number), &mut found).expect("reads");
+        assert_eq!(found == image, number >= first, "block {number}: {stats}");
+    }
 }
 
 /// A running transaction has reserved so much that too little is left, and will give it back.

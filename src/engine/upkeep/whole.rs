@@ -11,7 +11,7 @@ use std::time::Instant;
 use journal_core::policy::Policy;
 use journal_core::{CheckpointReport, Rule, Scope};
 
-use crate::engine::upkeep::checkpoint::{Each, Ended, HeldUpkeep};
+use crate::engine::upkeep::checkpoint::{Each, Ended, HeldUpkeep, Task};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -29,7 +29,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         each: Each<'_>,
         goes_on: bool,
     ) -> Result<CheckpointReport, Error> {
-        self.whole(|cell| self.checkpoint_in(cell, (Scope::All, goes_on), each))
+        self.whole(|cell| {
+            self.checkpoint_in(cell, Task { goes_on, ..Task::whole(Scope::All) }, each)
+        })
     }
 
     /// Runs a checkpoint that is to leave nothing in the rings of what was committed before. Where

@@ -11,7 +11,7 @@ use crate::format::record::Form;
 use crate::home::Home;
 use crate::home::content::oldest_needed;
 use crate::home::report::Scope;
-use crate::home::waiting::Waiting;
+use crate::home::waiting::{Offsets, Waiting};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
@@ -24,6 +24,10 @@ use crate::units::{BlockNumber, SlotNumber, Stamp};
 
 /// This number of blocks ahead of a look-up, the block's newest frame is asked for.
 const NODES_AHEAD: usize = 6;
+
+/// This number of blocks on either side of one go home with it, where not all do. A device writes
+/// as many in little more time than it takes to begin a write.
+const BESIDE: usize = 16;
 
 /// What a search for blocks goes by.
 pub(super) struct Search<'h, P, D, H> {
@@ -165,26 +169,70 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         }
     }
 
-    /// Lists the lowest blocks that are not home.
+    /// Lists the lowest blocks that are not home, and that are to go there.
     fn list(
         &mut self,
         common: &Common<impl Policy, impl Kernels>,
         indexes: &mut impl Indexes,
         waiting: &mut Waiting<'_>,
     ) {
-        waiting.clear();
-        let mut limit = None;
-        indexes.each(|index| {
-            for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
-                if self.decide(index, block).is_some() {
-                    waiting.add(block, &mut limit);
+        let mut first = BlockNumber(0);
+        loop {
+            waiting.clear();
+            let mut limit = None;
+            indexes.each(|index| {
+                for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
+                    if block >= first && self.decide(index, block).is_some() {
+                        waiting.add(block, &mut limit);
+                    }
                 }
+            });
+            waiting.sort();
+            if let Some(offsets) = waiting.before() {
+                waiting.keep_beside(BESIDE, |waiting, at| {
+                    if let Some(ahead) = waiting.nth(at.saturating_add(2 * NODES_AHEAD)) {
+                        indexes.prefetch(ahead);
+                    }
+                    let keeps = |block| {
+                        indexes.of(block, |index| self.keeps_head_before(index, block, offsets))
+                    };
+                    waiting.nth(at).is_some_and(keeps)
+                });
             }
-        });
-        waiting.sort();
+            // There was no room for the others, and none of these goes home.
+            match limit.filter(|_| waiting.first().is_none()) {
+                Some(limit) => first = limit,
+                None => break,
+            }
+        }
         if self.left_out {
             waiting.note_lack();
         }
+    }
+
+    /// Whether one of these offsets of lanes lies behind a frame that a block needs, and that is
+    /// not home.
+    fn keeps_head_before(
+        &self,
+        index: &Index<impl IndexMemory>,
+        block: BlockNumber,
+        offsets: &Offsets,
+    ) -> bool {
+        let Some(newest) = index.newest_below(block, self.bounds) else { return false };
+        let home = home_below(index, newest);
+        let mut next = Some(newest);
+        while let Some(id) = next {
+            let frame = index.frame(id);
+            if frame.stamp <= home {
+                return false;
+            }
+            let offset = offsets.get(usize::from(frame.lane.raw()));
+            if offset.is_some_and(|offset| frame.record < *offset) {
+                return true;
+            }
+            next = index.older(id).filter(|_| frame.form == Form::Encoded);
+        }
+        false
     }
 
     /// Finds the lowest blocks that are not home, in a pass of its own. Returns how many.

@@ -1,12 +1,18 @@
 //! The blocks that a checkpoint still has to write.
 
-use crate::units::BlockNumber;
+use crate::units::{BlockNumber, LANES_MAX};
+
+/// An offset in each lane.
+pub type Offsets = [u64; LANES_MAX as usize];
 
 /// Blocks that one pass over the index has found to be written home, ascending.
 #[derive(Debug)]
 pub struct Waiting<'m> {
     memory: &'m mut [BlockNumber],
     left: WaitingLeft,
+    /// Where not all blocks wait: those that keep a head in front of one of these, and blocks
+    /// beside them.
+    before: Option<&'m Offsets>,
 }
 
 /// Which part of a list of waiting blocks is left.
@@ -32,13 +38,25 @@ impl<'m> Waiting<'m> {
     /// pass over the index.
     #[must_use]
     pub const fn in_memory(memory: &'m mut [BlockNumber]) -> Self {
-        Self { memory, left: WaitingLeft { next: 0, end: 0, lacks_some: false } }
+        let left = WaitingLeft { next: 0, end: 0, lacks_some: false };
+        Self { memory, left, before: None }
     }
 
     /// A list in the memory of an earlier one, as that was [left](Self::left).
     #[must_use]
     pub const fn again(memory: &'m mut [BlockNumber], left: WaitingLeft) -> Self {
-        Self { memory, left }
+        Self { memory, left, before: None }
+    }
+
+    /// If there are such offsets, only those blocks wait that keep a head in front of one of them,
+    /// and blocks beside these that are not home either.
+    #[must_use]
+    pub const fn keeping_heads_before(self, offsets: Option<&'m Offsets>) -> Self {
+        Self { before: offsets, ..self }
+    }
+
+    pub(crate) const fn before(&self) -> Option<&'m Offsets> {
+        self.before
     }
 
     /// Which part of the list is left.
@@ -105,6 +123,38 @@ impl<'m> Waiting<'m> {
     pub(crate) fn sort(&mut self) {
         self.memory.get_mut(self.left.next..self.left.end).unwrap_or_default().sort_unstable();
     }
+
+    /// Keeps the blocks that are wanted, and of those beside them this number at most on either
+    /// side. The list is sorted, and nothing of it has been taken.
+    pub(crate) fn keep_beside(
+        &mut self,
+        beside: usize,
+        mut is_wanted: impl FnMut(&Self, usize) -> bool,
+    ) {
+        // Blocks before `kept` stay. Those from `from` on follow each other up to here, and each
+        // of them stays if one comes that is wanted. Those before `until` stay in any case.
+        let (mut kept, mut from, mut until) = (0_usize, 0_usize, 0_usize);
+        let mut next = None;
+        for at in 0..self.left.end {
+            let Some(block) = self.nth(at) else { break };
+            if next != Some(block) {
+                (from, until) = (at, at);
+            }
+            next = block.raw().checked_add(1).map(BlockNumber);
+            let mut stays = at..at.saturating_add(usize::from(at < until));
+            if is_wanted(self, at) {
+                stays = from.max(at.saturating_sub(beside))..at.saturating_add(1);
+                until = stays.end.saturating_add(beside);
+            }
+            if !stays.is_empty() {
+                from = stays.end;
+                let count = stays.len();
+                self.memory.copy_within(stays, kept);
+                kept = kept.saturating_add(count);
+            }
+        }
+        self.left.end = kept;
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +165,40 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+
+    /// Against a slow answer, for all lists of up to nine blocks and gaps.
+    #[test]
+    fn blocks_beside_wanted_ones_stay() {
+        let room = if cfg!(miri) { 5 } else { 9 };
+        for (kinds, beside) in (0..3_u32.pow(room)).flat_map(|kinds| [0, 1, 2].map(|n| (kinds, n)))
+        {
+            // Each number is a gap, a block, or one that is wanted.
+            let kind = |at: u64| match at < u64::from(room) {
+                true => kinds / 3_u32.pow(u32::try_from(at).expect("small")) % 3,
+                false => 0,
+            };
+            let mut memory: Vec<_> =
+                (0..room.into()).filter(|at| kind(*at) > 0).map(BlockNumber).collect();
+            let all = memory.clone();
+            let end = memory.len();
+            let left = WaitingLeft { next: 0, end, lacks_some: false };
+            let mut waiting = Waiting::again(&mut memory, left);
+            waiting.keep_beside(beside, |waiting, at| {
+                waiting.nth(at).is_some_and(|block| kind(block.raw()) == 2)
+            });
+            let stays = |block: &BlockNumber| {
+                let reach = |step: fn(u64, u64) -> Option<u64>| {
+                    let each = (0..=beside as u64).map_while(|by| step(block.raw(), by));
+                    let of_run = each.take_while(|at| kind(*at) > 0);
+                    of_run.map(kind).any(|kind| kind == 2)
+                };
+                reach(u64::checked_add) || reach(u64::checked_sub)
+            };
+            let wanted: Vec<_> = all.into_iter().filter(stays).collect();
+            let end = waiting.left.end;
+            assert_eq!(memory[..end], wanted, "kinds {kinds}, {beside} beside");
+        }
+    }
 
     /// Passes over some blocks until all have waited: they come in order, each once.
     #[test]

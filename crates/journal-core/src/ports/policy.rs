@@ -289,13 +289,23 @@ pub struct Thresholds {
     pub reclaim_at: u8,
     /// Write home from this fraction on, when reclaiming did not get below it.
     pub checkpoint_at: u8,
+    /// Where room in the ring is reclaimed by copies, the share of what comes free that they may
+    /// take, in 256ths.
+    pub copied: u8,
 }
 
 impl Thresholds {
-    /// Thresholds at these two fractions.
+    /// Thresholds at these two fractions. Copies take at most half of what comes free: so a byte
+    /// that a commit stores is copied once at most, on average.
     #[must_use]
     pub const fn new(reclaim_at: u8, checkpoint_at: u8) -> Self {
-        Self { reclaim_at, checkpoint_at }
+        Self { reclaim_at, checkpoint_at, copied: 128 }
+    }
+
+    /// Lets copies take another share, in 256ths, of what comes free.
+    #[must_use]
+    pub const fn with_copied(self, copied: u8) -> Self {
+        Self { copied, ..self }
     }
 }
 

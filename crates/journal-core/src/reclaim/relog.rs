@@ -223,8 +223,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ) -> Result<RelogReport, JournalError> {
         let mut report = RelogReport::default();
         loop {
-            let plan = lanes
-                .with(lane, |at| plan(common, at.lane, indexes, scratch, Goes::ByPolicy))??;
+            let plan = lanes.with(lane, |at| {
+                plan(common, at.lane, indexes, scratch, (Goes::ByPolicy, u8::MAX))
+            })??;
             let Some(plan) = plan else { return Ok(report) };
             // Without a block that turns out not to be readable the plan is another one.
             if self.relog_as(common, lanes, indexes, scratch, (lane, plan), &mut report)? {
@@ -401,9 +402,9 @@ pub struct Kept {
 }
 
 /// Finds what has to be stored anew so that the head of a lane can go on: as many blocks as a batch
-/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies at most half as
-/// many bytes as come free. With [`Goes::ToSlots`] the content leaves the ring. `None` where
-/// nothing comes free.
+/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies take at most the
+/// share `copied` of what comes free, in 256ths. With [`Goes::ToSlots`] the content leaves the
+/// ring. `None` where nothing comes free.
 ///
 /// Others commit meanwhile, so each block is to be looked at again once it is locked.
 ///
@@ -414,9 +415,9 @@ pub fn kept_at_head<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     lane: &Lane<P, H>,
     indexes: &mut impl Indexes,
     scratch: &mut HomeScratch<'_>,
-    goes: Goes,
+    (goes, copied): (Goes, u8),
 ) -> Result<Option<Kept>, JournalError> {
-    let plan = plan(common, lane, indexes, scratch, goes)?;
+    let plan = plan(common, lane, indexes, scratch, (goes, copied))?;
     Ok(plan.map(|plan| Kept { blocks: plan.copies, bytes: plan.freed }))
 }
 
@@ -437,7 +438,7 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     lane: &Lane<P, H>,
     indexes: &mut impl Indexes,
     scratch: &mut HomeScratch<'_>,
-    goes: Goes,
+    (goes, copied): (Goes, u8),
 ) -> Result<Option<Plan>, JournalError> {
     // The owner's copy is one part.
     let is_owners = goes == Goes::ByPolicy;
@@ -488,7 +489,8 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
             break;
         }
         let plan = Plan { copies: copies.count, bytes, freed: at.saturating_sub(lane.head) };
-        let is_dear = goes == Goes::IntoRecord && plan.bytes > plan.freed / 2;
+        let may_copy = plan.freed.saturating_mul(copied.into()) >> 8;
+        let is_dear = goes == Goes::IntoRecord && plan.bytes > may_copy;
         if !is_dear && plan.gain() > best.map_or(0, |best| best.gain()) {
             best = Some(plan);
         }

@@ -101,8 +101,22 @@ const HOMES_PER_SHIELD: u64 = 4;
 /// their lanes and of some that do not.
 const BLOCKS_PER_HOME: u64 = 12;
 
+/// The block that copies are reckoned with.
+const BLOCK_BYTES: usize = 4096;
+
+/// Seven eighths.
+const COPIED_MAX: u8 = 224;
+
 /// Bytes in a record that name a block of the disk-side log, behind its descriptor.
 pub(crate) const NAME_BYTES: usize = 16;
+
+/// The share of what comes free in a ring that copies may take, in 256ths: as much as costs no more
+/// than to write home what takes that room. Beyond seven eighths little comes free by any copy.
+pub(crate) fn copied_share(medium: &Medium, disk: &Disk) -> u8 {
+    let (copied, home) = (medium.time_of(BLOCK_BYTES), u64::from(disk.block_ns));
+    let share = home.saturating_mul(256).checked_div(home.saturating_add(copied)).unwrap_or(0);
+    u8::try_from(share).unwrap_or(u8::MAX).min(COPIED_MAX)
+}
 
 /// What it costs to log something of a block of `block_bytes`, now and later.
 #[derive(Clone, Copy, Debug)]
