@@ -89,10 +89,10 @@ impl Levels {
         }
     }
 
-    /// The most bytes that stay in use in a ring behind a checkpoint that makes room: three
-    /// quarters of what the threshold leaves in use. So the next one does not come at once.
-    pub(crate) const fn kept_behind_checkpoint(&self) -> u64 {
-        (self.all.bytes - self.write_home.bytes) / 4 * 3
+    /// The bytes that a checkpoint which makes room leaves free in a ring: beside those of the
+    /// threshold a quarter of all others. So the next one does not come at once.
+    pub(crate) const fn left_behind_checkpoint(&self) -> u64 {
+        self.write_home.bytes + (self.all.bytes - self.write_home.bytes) / 4
     }
 
     /// A lane that has fewer free bytes asks for the upkeep.

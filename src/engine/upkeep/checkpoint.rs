@@ -177,14 +177,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &mut HeldUpkeep<'_>,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
-        let (kept, lacks_frames) = (self.levels.kept_behind_checkpoint(), self.is_nearly_full());
+        let (wanted, lacks_frames) = (self.levels.left_behind_checkpoint(), self.is_nearly_full());
+        let has_thread = self.bell.has_thread();
+        let running = if has_thread { None } else { self.reserved_by_running() };
+        let each_left = self.each_left(running);
         let mut heads_to = [0; LANES_MAX as usize];
-        for (offset, cell) in heads_to.iter_mut().zip(&self.lanes) {
+        for ((offset, cell), left) in heads_to.iter_mut().zip(&self.lanes).zip(each_left) {
             let lane = &self.lock_lane(cell)?.lane;
             let used = lane.capacity_bytes() - lane.free_bytes();
-            // What frames say can be of any length.
-            let kept = if lacks_frames { kept.min(used / 2) } else { kept };
-            *offset = lane.tail().saturating_sub(kept);
+            // Frames are of any length.
+            let least = if lacks_frames { used / 2 } else { 0 };
+            let freed = wanted.saturating_sub(left).max(least);
+            *offset = lane.tail().saturating_sub(used.saturating_sub(freed));
         }
         let task = Task { heads_to: Some(&heads_to), ..Task::whole(Scope::All) };
         let ended = self.checkpoint_in(cell, task, &mut |_, _| ControlFlow::Continue(()))?;

@@ -112,6 +112,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (count, left_out) = self.collect(common, indexes, &fenced.bounds, scope, scratch);
         if count == 0 {
+            // What stays is for another time.
+            if scratch.waiting.before().is_some() {
+                let has_more = scratch.waiting.has_more();
+                if !has_more {
+                    self.end_attempt();
+                }
+                return Ok(has_more);
+            }
             if left_out {
                 return Ok(true);
             }

@@ -140,7 +140,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         self.sets_leaving = true;
         loop {
             if waiting.first().is_none() {
-                if count > 0 {
+                if count > 0 || (waiting.before().is_some() && !waiting.has_more()) {
                     return count;
                 }
                 self.list(common, indexes, waiting);
@@ -169,41 +169,36 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         }
     }
 
-    /// Lists the lowest blocks that are not home, and that are to go there.
+    /// Lists the lowest blocks that are not home. Where not all are to go there, it goes on behind
+    /// the last list.
     fn list(
         &mut self,
         common: &Common<impl Policy, impl Kernels>,
         indexes: &mut impl Indexes,
         waiting: &mut Waiting<'_>,
     ) {
-        let mut first = BlockNumber(0);
-        loop {
-            waiting.clear();
-            let mut limit = None;
-            indexes.each(|index| {
-                for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
-                    if block >= first && self.decide(index, block).is_some() {
-                        waiting.add(block, &mut limit);
-                    }
+        let first = waiting.begins_with();
+        waiting.clear();
+        let mut limit = None;
+        indexes.each(|index| {
+            for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
+                if block >= first && self.decide(index, block).is_some() {
+                    waiting.add(block, &mut limit);
                 }
+            }
+        });
+        waiting.sort();
+        waiting.note_listed(limit);
+        if let Some(offsets) = waiting.before() {
+            waiting.keep_beside(BESIDE, |waiting, at| {
+                if let Some(ahead) = waiting.nth(at.saturating_add(2 * NODES_AHEAD)) {
+                    indexes.prefetch(ahead);
+                }
+                let keeps = |block| {
+                    indexes.of(block, |index| self.keeps_head_before(index, block, offsets))
+                };
+                waiting.nth(at).is_some_and(keeps)
             });
-            waiting.sort();
-            if let Some(offsets) = waiting.before() {
-                waiting.keep_beside(BESIDE, |waiting, at| {
-                    if let Some(ahead) = waiting.nth(at.saturating_add(2 * NODES_AHEAD)) {
-                        indexes.prefetch(ahead);
-                    }
-                    let keeps = |block| {
-                        indexes.of(block, |index| self.keeps_head_before(index, block, offsets))
-                    };
-                    waiting.nth(at).is_some_and(keeps)
-                });
-            }
-            // There was no room for the others, and none of these goes home.
-            match limit.filter(|_| waiting.first().is_none()) {
-                Some(limit) => first = limit,
-                None => break,
-            }
         }
         if self.left_out {
             waiting.note_lack();

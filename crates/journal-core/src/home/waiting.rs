@@ -23,7 +23,12 @@ pub struct WaitingLeft {
     /// Whether blocks wait that are in no list, or have been passed: there was no room for them, or
     /// they were being written anew.
     lacks_some: bool,
+    /// Blocks with lower numbers have been in a list, where not all blocks wait.
+    listed_to: u64,
 }
+
+/// Above every block's number.
+const ALL: u64 = u64::MAX;
 
 impl WaitingLeft {
     /// Whether all blocks were taken that were not home when the list was made.
@@ -38,7 +43,7 @@ impl<'m> Waiting<'m> {
     /// pass over the index.
     #[must_use]
     pub const fn in_memory(memory: &'m mut [BlockNumber]) -> Self {
-        let left = WaitingLeft { next: 0, end: 0, lacks_some: false };
+        let left = WaitingLeft { next: 0, end: 0, lacks_some: false, listed_to: 0 };
         Self { memory, left, before: None }
     }
 
@@ -57,6 +62,21 @@ impl<'m> Waiting<'m> {
 
     pub(crate) const fn before(&self) -> Option<&'m Offsets> {
         self.before
+    }
+
+    /// Whether a list is still to be made, where not all blocks wait.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.left.listed_to < ALL
+    }
+
+    /// The block that a new list begins with.
+    pub(crate) const fn begins_with(&self) -> BlockNumber {
+        BlockNumber(if self.before.is_some() { self.left.listed_to } else { 0 })
+    }
+
+    /// Notes that a list was made of all blocks up to a limit, if there is one.
+    pub(crate) fn note_listed(&mut self, limit: Option<BlockNumber>) {
+        self.left.listed_to = limit.map_or(ALL, BlockNumber::raw);
     }
 
     /// Which part of the list is left.
@@ -86,7 +106,7 @@ impl<'m> Waiting<'m> {
 
     /// Begins anew: no block waits.
     pub(crate) const fn clear(&mut self) {
-        self.left = WaitingLeft { next: 0, end: 0, lacks_some: false };
+        self.left = WaitingLeft { next: 0, end: 0, lacks_some: false, ..self.left };
     }
 
     /// Notes that a block waits that is not in the list any more, or never was.
@@ -181,7 +201,7 @@ mod tests {
                 (0..room.into()).filter(|at| kind(*at) > 0).map(BlockNumber).collect();
             let all = memory.clone();
             let end = memory.len();
-            let left = WaitingLeft { next: 0, end, lacks_some: false };
+            let left = WaitingLeft { end, ..WaitingLeft::default() };
             let mut waiting = Waiting::again(&mut memory, left);
             waiting.keep_beside(beside, |waiting, at| {
                 waiting.nth(at).is_some_and(|block| kind(block.raw()) == 2)

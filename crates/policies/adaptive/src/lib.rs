@@ -15,11 +15,10 @@
 //! - **Choose `lcow`** where its slots have room for all blocks that are written again and again,
 //!   and hardly more. A ring of that length has room for fewer, since part of it is stale. Where
 //!   memory is larger or smaller than that, this policy is hardly behind. Memory as fast as DRAM
-//!   was replayed in seven sizes, by the model of `docs/RESULTS.md`. In 8 and 32 MiB this policy
-//!   took at most 1.04 of the time of the best fixed policy, for each trace that fits. In between
-//!   it took more for one to four of ten traces: 1.84 for iozone in 10 MiB, 1.10 for mobibench in
-//!   12 MiB, and 1.14 for TPC-C in 16 MiB. On memory as slow as PCM it took at most 1.07 in any
-//!   size.
+//!   was replayed in five sizes, by the model of `docs/RESULTS.md`. In 8, 12 and 32 MiB this
+//!   policy took at most 1.05 of the time of the best fixed policy, for each trace that fits. In
+//!   16 MiB it took 1.12 for one trace, TPC-C. In 10 MiB it took 1.06 to 1.48 for four of them. On
+//!   memory as slow as PCM it took at most 1.02.
 //!
 //! More choices come with settings, since they need slots, or make commits wait for the disk:
 //!
@@ -98,7 +97,7 @@ impl Settings {
             disk: Disk::SSD,
             batches: Batches::USUAL,
             appends_home: None,
-            reclaim_at: 224,
+            reclaim_at: 240,
         }
     }
 
@@ -175,8 +174,8 @@ impl Settings {
         Self { bypass, ..self }
     }
 
-    /// The fraction of a lane, in 256ths, from which on blocks are written home. 224, seven
-    /// eighths. Room is reclaimed in the memory from three quarters on, if that comes before.
+    /// The fraction of a lane, in 256ths, from which on blocks are written home. 240, fifteen
+    /// sixteenths. Room is reclaimed in the memory from three quarters on, if that comes before.
     #[must_use]
     pub const fn reclaim_at(self, reclaim_at: u8) -> Self {
         Self { reclaim_at, ..self }
