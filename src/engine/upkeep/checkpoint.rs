@@ -172,7 +172,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// Writes home what was committed longest ago, so that a quarter of what the threshold leaves
     /// in use comes free in each lane that has less free. What was committed last is likely to be
     /// overwritten before its turn comes, and so never goes home.
-    fn checkpoint_oldest(
+    pub(super) fn checkpoint_oldest(
         &self,
         cell: &mut HeldUpkeep<'_>,
         stays: &mut Option<Error>,

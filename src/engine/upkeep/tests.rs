@@ -86,6 +86,26 @@ fn the_oldest_blocks_go_home_however_short_the_list_is() {
     }
 }
 
+/// There is no shield, and the disk may tear a block. Those that stay are in nobody's way.
+#[test]
+fn a_block_that_stays_needs_no_shield() {
+    let disk = TinyDisk::new(256);
+    let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
+    let options = options.lane_bytes(32 << 10).shield_blocks(0);
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    for number in 0..140 {
+        let image = vec![7; journal_core::BlockSize::MIN.bytes()];
+        journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("commits");
+    }
+    let (shared, mut stays) = (journal.shared(), None);
+    let made = shared.with_upkeep(|cell| shared.checkpoint_oldest(cell, &mut stays));
+    assert_eq!((made, stays), (Ok(()), None));
+    let stats = journal.stats().expect("counts");
+    assert!(stats.checkpointed.blocks > 0 && stats.blocks > 0, "{stats}");
+}
+
 /// A running transaction has reserved so much that too little is left, and will give it back.
 /// Commits do not ask for the upkeep again and again, and the thread behind them does nothing.
 #[test]
