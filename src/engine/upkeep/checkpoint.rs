@@ -181,7 +181,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let has_thread = self.bell.has_thread();
         let running = if has_thread { None } else { self.reserved_by_running() };
         let each_left = self.each_left(running);
-        let mut heads_to = [0; LANES_MAX as usize];
+        let (mut heads_to, mut frees_any) = ([0; LANES_MAX as usize], false);
         for ((offset, cell), left) in heads_to.iter_mut().zip(&self.lanes).zip(each_left) {
             let lane = &self.lock_lane(cell)?.lane;
             let used = lane.capacity_bytes() - lane.free_bytes();
@@ -189,6 +189,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let least = if lacks_frames { used / 2 } else { 0 };
             let freed = wanted.saturating_sub(left).max(least);
             *offset = lane.tail().saturating_sub(used.saturating_sub(freed));
+            frees_any |= freed.min(used) > 0;
+        }
+        if !frees_any {
+            return Ok(());
         }
         let task = Task { heads_to: Some(&heads_to), ..Task::whole(Scope::All) };
         let ended = self.checkpoint_in(cell, task, &mut |_, _| ControlFlow::Continue(()))?;
