@@ -15,6 +15,7 @@ mod moved;
 mod mutants;
 mod notes;
 mod older;
+mod oldest;
 mod probe;
 mod program;
 mod relogged;
