@@ -144,6 +144,8 @@ pub(crate) struct InTurn<T> {
     inside: Mutex<Inside<T>>,
     /// Threads that have asked to come first.
     asked: AtomicU64,
+    /// The first of them: these are through, or came before the one that has it in hand.
+    let_first: AtomicU64,
     /// Wakes those that wait for them.
     is_served: Condvar,
     /// What it had stored when it was last given back, and what says so.
@@ -165,7 +167,8 @@ impl<T> InTurn<T> {
     pub(crate) fn new(it: T, stored_of: fn(&T) -> Counted) -> Self {
         let stored = stored_of(&it).map(AtomicU64::new);
         let inside = Mutex::new(Inside { it, served: 0 });
-        Self { inside, asked: AtomicU64::new(0), is_served: Condvar::new(), stored, stored_of }
+        let [asked, let_first] = [0, 0].map(AtomicU64::new);
+        Self { inside, asked, let_first, is_served: Condvar::new(), stored, stored_of }
     }
 
     /// What it had stored when it was last given back. No lock is taken.
@@ -176,18 +179,28 @@ impl<T> InTurn<T> {
     /// Takes it, behind all threads that have asked to come first.
     pub(crate) fn lock_behind(&self) -> Result<Held<'_, T>, Poisoned> {
         let asked = self.asked();
-        Ok(Held { of: self, inside: Some(self.lock_after(asked)?), is_first: false })
+        let inside = Some(self.lock_after(asked)?);
+        self.let_first.store(asked, Ordering::Relaxed);
+        Ok(Held { of: self, inside, is_first: false })
     }
 
     /// Takes it, before all threads that have not asked to come first.
     pub(crate) fn lock_first(&self) -> Result<Held<'_, T>, Poisoned> {
         let before = self.asked.fetch_add(1, Ordering::Relaxed);
-        Ok(Held { of: self, inside: Some(self.lock_after(before)?), is_first: true })
+        let inside = Some(self.lock_after(before)?);
+        self.let_first.store(before + 1, Ordering::Relaxed);
+        Ok(Held { of: self, inside, is_first: true })
     }
 
     /// How many threads have asked to come first.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread has asked to come first since the one that has it in hand took it, or last
+    /// let others go first. For that thread.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.asked() > self.let_first.load(Ordering::Relaxed)
     }
 
     fn lock_after(&self, others: u64) -> Result<MutexGuard<'_, Inside<T>>, Poisoned> {
@@ -219,6 +232,7 @@ impl<T> Held<'_, T> {
         self.give_back();
         match self.of.lock_after(asked) {
             Ok(inside) => {
+                self.of.let_first.store(asked, Ordering::Relaxed);
                 self.inside = Some(inside);
                 Ok(())
             }

@@ -11,6 +11,11 @@ use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::share::Share;
 
+/// A pass over the index goes through this number of nodes, or to the end of a share, before it
+/// ends for a thread that needs room. Mostly that takes less than a millisecond. Where assertions
+/// are on, it is a few, so that small indexes have such ends too.
+const NODES_AT_ONCE: usize = if cfg!(debug_assertions) { 4 } else { 1 << 12 };
+
 /// The lanes, as the code that writes home borrows them.
 pub(crate) struct LanesOf<'s, L, M: Machine>(pub(crate) &'s Shared<L, M>);
 
@@ -146,6 +151,26 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         let newest = share.index.newest(block);
         let found = newest.and_then(|newest| share.kept_up_to(block, newest));
         found.map(|image| self.0.common.kernels.prefetch(image)).is_some()
+    }
+
+    fn some(&mut self, from: &mut usize, mut call: impl FnMut(&mut Index<IndexParts>)) -> bool {
+        let mut nodes = 0;
+        while let Some(share) = self.0.shares.get(*from) {
+            *from += 1;
+            match share.lock() {
+                Ok(mut share) => {
+                    call(&mut share.index);
+                    nodes += share.index.used_nodes();
+                }
+                Err(_) => {
+                    self.0.poisoned();
+                }
+            }
+            if nodes >= NODES_AT_ONCE && self.0.upkeep.is_asked_for() {
+                break;
+            }
+        }
+        *from >= self.0.shares.len()
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut Index<IndexParts>)) {

@@ -31,6 +31,9 @@ use crate::trace;
 /// The most blocks that one pass over the index lists. They take 8 MiB.
 pub(super) const WAITING_MAX: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
+/// A checkpoint makes this number of lists more than there are frames, at most.
+const LISTS_MAX: u64 = 16;
+
 /// How long a checkpointing thread sleeps at most before it looks around.
 const CHECKPOINTER_NAP: Duration = Duration::from_millis(100);
 
@@ -254,7 +257,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> Result<Ended, Error> {
         let mut made = CheckpointReport::default();
         let report = &mut made;
-        let (frames, asked) = (self.frames(), self.upkeep.asked());
+        let (frames, asked, tails) = (self.frames(), self.upkeep.asked(), self.tails()?);
         let (mut lanes, mut shares) = (LanesOf(self), SharesOf(self));
         // Blocks that are written again meanwhile are for the next checkpoint. So this one ends
         // behind the first list that had all blocks which were not home, and left none out. Or
@@ -263,7 +266,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let (mut listed, mut left) = match cut {
             Some(Cut { listed, left, .. }) => (listed, left),
             None => {
-                // Room for all that may wait now: the list is made by one pass over the index.
+                // Room for all that may wait now, so that one pass over the index makes the list.
                 waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
                 (WaitingLeft::default(), frames as u64)
             }
@@ -290,6 +293,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 Err(error @ Error::NoShield { .. }) => break Some(error),
                 Err(error) => return Err(error),
             }
+            if listed.is_listing() {
+                // Others may write home all of a list before it is made, but not for ever.
+                if listed.begun() > left.saturating_add(LISTS_MAX) {
+                    break None;
+                }
+                cell.let_others_first().map_err(|_| self.poisoned())?;
+                continue;
+            }
             match report.blocks - before {
                 // All that is left is written anew: it is tried again some times.
                 0 if left == 1 && tries > 0 => tries -= 1,
@@ -305,13 +316,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             cell.let_others_first().map_err(|_| self.poisoned())?;
         };
+        let has_passed = match is_ended {
+            true => self.let_heads_pass(cell, report).map(|_| true)?,
+            false => self.pass_home(cell, (heads_to, &tails, asked), report)?,
+        };
+        // Behind all that lets others have the upkeep: they may leave a list of their own.
         cell.cut = (is_ended && left > 0).then_some(Cut { scope, listed, left });
-        // Steps would write home what the caller leaves for later.
-        if self.upkeep.asked() != asked && !is_ended && heads_to.is_none() {
-            self.pass_in_steps(cell, frames, report)?;
-        }
-        let is_held = !self.let_heads_pass(cell, report)? && !is_ended;
-        Ok(Ended { report: made, stays, is_held })
+        Ok(Ended { report: made, stays, is_held: !has_passed })
     }
 
     /// Lets the heads go on behind what is home. Returns whether no append keeps one from going
@@ -321,12 +332,29 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &mut UpkeepCell,
         report: &mut CheckpointReport,
     ) -> Result<bool, Error> {
+        Ok(self.let_heads_pass_unless(cell, false, report)?.unwrap_or(true))
+    }
+
+    /// Like [`let_heads_pass`](Self::let_heads_pass). If it `stops` for transactions that need room,
+    /// it may return `None`, and no head has moved. It may stop only without slots and a log.
+    pub(super) fn let_heads_pass_unless(
+        &self,
+        cell: &mut UpkeepCell,
+        stops: bool,
+        report: &mut CheckpointReport,
+    ) -> Result<Option<bool>, Error> {
         let passed = self.writing(|| {
             let UpkeepCell { batch, front, payload, blocks, .. } = cell;
             let waiting = Waiting::in_memory(&mut []);
-            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let scratch = &mut HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-            Ok(self.lock_home()?.let_heads_pass(common, lanes, shares, &mut scratch, report)?)
+            let mut home = self.lock_home()?;
+            Ok(match stops {
+                true => {
+                    home.let_heads_pass_unless_waited_for(common, lanes, shares, scratch, report)?
+                }
+                false => Some(home.let_heads_pass(common, lanes, shares, scratch, report)?),
+            })
         });
         passed.inspect_err(|error| self.fail_of(*error))
     }
@@ -339,12 +367,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let result = call();
         self.writes_home.end();
         result
-    }
-
-    /// Frames in the lanes, more or less.
-    pub(super) fn frames(&self) -> usize {
-        let frames = |share: &Share| share.index.frames();
-        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
     /// Makes room ahead of need, behind every transaction that needs some.
@@ -734,15 +756,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     #[cold]
     pub(crate) fn ask_for_checkpoint(&self) {
         self.bell.ask();
-    }
-
-    /// Notes in the superblock that all is durable, and that nothing comes behind it.
-    pub(crate) fn close(&self) -> Result<(), Error> {
-        self.check_not_failed()?;
-        self.with_upkeep(|_| {
-            let noted = self.lock_home()?.close(&self.common, &mut LanesOf(self));
-            noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
-        })
     }
 
     /// What was done to make room.

@@ -27,9 +27,9 @@
 
 use std::time::Instant;
 
-use journal_core::parts::{HomeScratch, Oldest, Step, StepBounds, Waiting};
+use journal_core::parts::{HomeScratch, Offsets, Oldest, Step, StepBounds, Waiting};
 use journal_core::policy::Policy;
-use journal_core::units::LaneNumber;
+use journal_core::units::{LANES_MAX, LaneNumber};
 use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
@@ -41,9 +41,6 @@ use crate::shared::lending::{LanesOf, SharesOf};
 use crate::shared::levels::{Room, Stage};
 use crate::shared::share::Share;
 use crate::shared::{Shared, ShortOf};
-
-/// The heads of a whole checkpoint pass in steps what has more frames than this many batches.
-const BATCHES_AT_ONCE: usize = 8;
 
 /// When this number of appends have ended, and no step behind them has freed anything, all is
 /// tried.
@@ -375,29 +372,79 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Lets the heads pass in steps what a checkpoint has written home, if that is much, where
-    /// transactions need room. What is left is passed at one go, which takes less work.
-    pub(super) fn pass_in_steps(
+    /// Frames in the lanes, more or less.
+    pub(super) fn frames(&self) -> usize {
+        let frames = |share: &Share| share.index.frames();
+        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
+    }
+
+    /// Where the records of each lane end.
+    pub(super) fn tails(&self) -> Result<Offsets, Error> {
+        let mut tails = [0; LANES_MAX as usize];
+        for (tail, cell) in tails.iter_mut().zip(&self.lanes) {
+            *tail = self.lock_lane(cell)?.lane.tail();
+        }
+        Ok(tails)
+    }
+
+    /// Lets the heads go on behind what a checkpoint has written home: in steps where others wait,
+    /// or at one go, which takes less work. Returns whether they have come to `heads_to`, or `tails`,
+    /// or no append keeps one from going further.
+    pub(super) fn pass_home(
         &self,
         cell: &mut HeldUpkeep<'_>,
-        frames: usize,
+        (heads_to, tails, asked): (Option<&Offsets>, &Offsets, u64),
         report: &mut CheckpointReport,
-    ) -> Result<(), Error> {
-        let blocks = cell.batch.len();
-        if self.common.geometry.lane_slots_and_log() > 0 || frames <= BATCHES_AT_ONCE * blocks {
-            return Ok(());
+    ) -> Result<bool, Error> {
+        if self.common.geometry.lane_slots_and_log() > 0 {
+            return self.let_heads_pass(cell, report);
         }
-        // What is committed meanwhile is for the next checkpoint.
-        let mut left = frames.div_ceil(blocks);
-        let mut made = Made { home: *report, ..Made::default() };
-        let most = (blocks, ALL_TIME);
-        while left > 0 && self.step_in(cell, most, Which::Rings, &mut made)? == Step::Done {
+        if self.upkeep.asked() == asked {
+            if let Some(is_whole) = self.let_heads_pass_unless(cell, true, report)? {
+                return Ok(is_whole);
+            }
+            cell.let_others_first().map_err(|_| self.poisoned())?;
+        }
+        let to = match heads_to {
+            // Steps that write home would write what the caller leaves for later.
+            Some(heads_to) => (heads_to, Stage::Reclaim),
+            // What is committed meanwhile is for the next checkpoint.
+            None => (tails, Stage::WriteHome),
+        };
+        Ok(self.pass_in_steps(cell, to, report)? || self.let_heads_pass(cell, report)?)
+    }
+
+    /// Lets the heads pass in steps what a checkpoint has written home, so that no transaction
+    /// waits for all of that. Returns whether they have come to these offsets.
+    fn pass_in_steps(
+        &self,
+        cell: &mut HeldUpkeep<'_>,
+        (heads_to, stage): (&Offsets, Stage),
+        report: &mut CheckpointReport,
+    ) -> Result<bool, Error> {
+        let have_come = || {
+            let mut lanes = heads_to.iter().zip(&self.lanes);
+            lanes.try_fold(true, |all, (offset, cell)| {
+                let lane = &self.lock_lane(cell)?.lane;
+                let head = lane.tail() - (lane.capacity_bytes() - lane.free_bytes());
+                Ok::<_, Error>(all && head >= *offset)
+            })
+        };
+        let most = self.longest_step(stage);
+        let mut left = self.frames();
+        while left > 0 && !have_come()? {
+            let mut made = Made { home: *report, ..Made::default() };
+            let step = self.step_in(cell, most, Which::Rings, &mut made)?;
             *report = made.home;
+            report.freed_bytes += made.folded.freed_bytes;
+            if step != Step::Done {
+                break;
+            }
             left -= 1;
             self.tell_waiters_for_room();
             cell.let_others_first().map_err(|_| self.poisoned())?;
         }
-        Ok(())
+        have_come()
     }
 
     /// Takes one step for the share of the index that has this block, and is low on frames (IS4,

@@ -1,17 +1,19 @@
 //! What a tick does for one batch, and what it does once; what thresholds count, and stops.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::ControlFlow;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::share_of;
 use journal_core::{
-    BlockDevice as _, BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Site,
+    BlockDevice as _, BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Scope,
+    Site,
 };
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
-use crate::engine::upkeep::checkpoint::WAITING_MAX;
+use crate::engine::upkeep::checkpoint::{Task, WAITING_MAX};
 use crate::engine::upkeep::move_to_log::{Newest, Takes};
 use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
@@ -251,4 +253,62 @@ fn no_version_is_forgotten_while_its_entry_is_written() {
     let mut found = [0; 4096];
     journal.read(first, &mut found).expect("reads");
     assert_eq!(found, [7; 4096]);
+}
+
+/// Another thread asks for the upkeep again and again. So lists are made in parts, and heads pass in
+/// steps. All goes home that is to go home, and the heads come as far as they are to come.
+#[test]
+#[cfg_attr(miri, ignore = "many blocks")]
+fn a_checkpoint_that_others_wait_for_does_all_the_same() {
+    for (is_whole, lanes) in [(true, 1), (true, 2), (false, 1)] {
+        let blocks = 30 * WAITING_MAX as u64;
+        let disk = TinyDisk::new(blocks);
+        let block_bytes = journal_core::BlockSize::MIN.bytes() as u64;
+        let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new());
+        let lane_bytes = blocks * 2 * (block_bytes + 64);
+        let options = options.lanes(lanes).lane_bytes(lane_bytes);
+        let options = options.thresholds(Thresholds::new(96, 96));
+        let (nvm, mut home) = (Region::anonymous(4 * lane_bytes).expect("memory"), disk.clone());
+        let journal: Journal<AnyPolicy, TinyMachine> =
+            Journal::format(nvm, disk, &options).expect("a journal");
+        let image = vec![7; block_bytes as usize];
+        for number in 0..blocks {
+            journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("commits");
+        }
+        let (shared, ended, turns) = (journal.shared(), AtomicBool::new(false), AtomicU64::new(0));
+        let ended_with = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    drop(shared.upkeep.lock_first());
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let made = shared.with_upkeep(|cell| {
+                while !shared.upkeep.is_asked_for() {
+                    std::thread::yield_now();
+                }
+                let all = &mut |_: &_, _| ControlFlow::Continue(());
+                match is_whole {
+                    true => shared.checkpoint_in(cell, Task::whole(Scope::All), all).map(drop),
+                    false => shared.checkpoint_oldest(cell, &mut None),
+                }
+            });
+            ended.store(true, Ordering::Relaxed);
+            made
+        });
+        ended_with.expect("writes home");
+        let stats = journal.stats().expect("counts");
+        let had_turns = turns.load(Ordering::Relaxed);
+        assert!(had_turns > 0, "nobody had a turn");
+        let home_to = if is_whole { blocks } else { stats.checkpointed.blocks };
+        assert!(is_whole || (blocks / 2..blocks * 3 / 4).contains(&home_to), "{stats}");
+        for number in 0..blocks {
+            let mut found = vec![1; image.len()];
+            home.read(BlockNumber(number), &mut found).expect("reads");
+            assert_eq!(found == image, number < home_to, "block {number}: {stats}");
+        }
+        let used = stats.total().used_bytes;
+        let left = lane_bytes - used;
+        assert!(if is_whole { used == 0 } else { left >= shared.levels.left_behind_checkpoint() });
+    }
 }

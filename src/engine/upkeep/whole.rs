@@ -15,6 +15,7 @@ use crate::engine::upkeep::checkpoint::{Each, Ended, HeldUpkeep, Task};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::shared::lending::LanesOf;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Writes home everything that is committed by now, and removes it from the lanes.
@@ -50,6 +51,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.note_passed(&before, &report, start);
         }
         stays.map_or(Ok(report), Err)
+    }
+
+    /// Notes in the superblock that all is durable, and that nothing comes behind it.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        self.check_not_failed()?;
+        self.with_upkeep(|_| {
+            let noted = self.lock_home()?.close(&self.common, &mut LanesOf(self));
+            noted.map_err(Error::from).inspect_err(|error| self.fail_of(*error))
+        })
     }
 
     /// Notes what has come free at the end of a checkpoint that was noted before.

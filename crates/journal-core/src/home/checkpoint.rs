@@ -112,6 +112,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
         let (count, left_out) = self.collect(common, indexes, &fenced.bounds, scope, scratch);
         if count == 0 {
+            if scratch.waiting.is_listing() {
+                return Ok(true);
+            }
             // What stays is for another time.
             if scratch.waiting.before().is_some() {
                 let has_more = scratch.waiting.has_more();
@@ -120,7 +123,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 }
                 return Ok(has_more);
             }
-            if left_out {
+            if left_out || scratch.waiting.lacks_some() {
                 return Ok(true);
             }
             // What is left has to be shielded, and nothing can be. Where there is a shield, a block
@@ -159,19 +162,40 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.end_attempt();
         let fenced = self.fence_all(common, lanes, true)?;
         if common.geometry.lane_slots_and_log() == 0 {
-            return self.advance(common, lanes, indexes, scratch, (&fenced, true), report);
+            let how = (&fenced, true, false);
+            let is_whole = self.advance(common, lanes, indexes, scratch, how, report)?;
+            return Ok(is_whole.unwrap_or(true));
         }
         loop {
             let mut voided = FoldReport::default();
             self.void_at_home(common, lanes, indexes, &fenced, scratch, &mut voided)?;
-            let is_whole =
-                self.advance(common, lanes, indexes, scratch, (&fenced, false), report)?;
+            let how = (&fenced, false, false);
+            let is_whole = self.advance(common, lanes, indexes, scratch, how, report)?;
+            let is_whole = is_whole.unwrap_or(true);
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
             if !is_whole || !self.has_entries_at_home(indexes, &fenced.bounds) {
                 return Ok(is_whole);
             }
         }
+    }
+
+    /// Like [`let_heads_pass`](Self::let_heads_pass), where there are neither slots nor a disk-side
+    /// log. If others wait for the upkeep, it may return `None`, and no head has moved.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn let_heads_pass_unless_waited_for<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        report: &mut CheckpointReport,
+    ) -> Result<Option<bool>, JournalError> {
+        self.end_attempt();
+        let fenced = self.fence_all(common, lanes, true)?;
+        self.advance(common, lanes, indexes, scratch, (&fenced, true, true), report)
     }
 
     /// Notes in the superblock that everything is durable: the next open then finds a loss even
@@ -506,17 +530,20 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     ///
     /// Where all frames lie in rings alone, a cut that drops everything leaves nothing of a block
     /// that is home, so its older frames need not be looked at.
+    ///
+    /// There is none if it `stops` for others that wait, and has.
     fn cut(
         &self,
         indexes: &mut impl Indexes,
         durable: &Bounds,
         (most, in_rings_alone): (&Bounds, bool),
-    ) -> Bounds {
+        stops: bool,
+    ) -> Option<Bounds> {
         let mut cut = *most;
         let mut drops_all = in_rings_alone && most == durable;
         loop {
             let mut shortened = false;
-            indexes.each(|index| {
+            let look = |index: &mut Index<_>| {
                 for block in index.each_block() {
                     let newest = index.newest_below(block, durable);
                     if drops_all && newest.is_none_or(|newest| index.is_home(newest)) {
@@ -525,9 +552,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     shortened |= self.shorten_for(index, block, durable, &mut cut);
                     drops_all &= !shortened;
                 }
-            });
+            };
+            if !stops {
+                indexes.each(look);
+            } else if !indexes.some(&mut 0, look) {
+                return None;
+            }
             if !shortened {
-                return cut;
+                return Some(cut);
             }
         }
     }
@@ -592,18 +624,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Moves all heads to the greatest cut, or before what an append needs. Returns whether no
-    /// append needs anything of what the greatest cut drops.
+    /// append needs anything of what the greatest cut drops. If it `stops` for others that wait, it
+    /// may return `None`, and no head has moved.
     pub(crate) fn advance<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
-        (fenced, in_rings_alone): (&FencedLanes, bool),
+        (fenced, in_rings_alone, stops): (&FencedLanes, bool, bool),
         report: &mut CheckpointReport,
-    ) -> Result<bool, JournalError> {
+    ) -> Result<Option<bool>, JournalError> {
         let durable = &fenced.bounds;
-        let mut cut = self.cut(indexes, durable, (durable, in_rings_alone));
+        let Some(cut) = self.cut(indexes, durable, (durable, in_rings_alone), stops) else {
+            return Ok(None);
+        };
         lanes.passing(|lanes, not_passed| {
             let not_passed = self.not_passed(not_passed);
             let mut most = *durable;
@@ -613,11 +648,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 *most = (*most).min(kept);
             }
             let is_whole = cut.iter().zip(&most).all(|(cut, most)| cut <= most);
-            if !is_whole {
-                cut = self.cut(indexes, durable, (&most, in_rings_alone));
-            }
+            let cut = match is_whole {
+                true => Some(cut),
+                false => self.cut(indexes, durable, (&most, in_rings_alone), stops),
+            };
+            let Some(cut) = cut else { return Ok(None) };
             self.pass_cut(common, lanes, indexes, scratch, (fenced, &cut, &not_passed), report)?;
-            Ok(is_whole)
+            Ok(Some(is_whole))
         })
     }
 

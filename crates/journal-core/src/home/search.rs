@@ -139,11 +139,14 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         let (mut count, mut shielded) = (0_usize, 0_usize);
         self.sets_leaving = true;
         loop {
-            if waiting.first().is_none() {
+            if waiting.is_listing() || waiting.first().is_none() {
                 if count > 0 || (waiting.before().is_some() && !waiting.has_more()) {
                     return count;
                 }
                 self.list(common, indexes, waiting);
+                if waiting.is_listing() {
+                    return 0;
+                }
             }
             let Some(block) = waiting.first() else { return count };
             look_ahead(common, indexes, waiting);
@@ -170,38 +173,36 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     }
 
     /// Lists the lowest blocks that are not home. Where not all are to go there, it goes on behind
-    /// the last list.
+    /// the last list. If others wait for the upkeep, the list is still [being
+    /// made](Waiting::is_listing).
     fn list(
         &mut self,
         common: &Common<impl Policy, impl Kernels>,
         indexes: &mut impl Indexes,
         waiting: &mut Waiting<'_>,
     ) {
-        let first = waiting.begins_with();
-        waiting.clear();
-        let mut limit = None;
-        indexes.each(|index| {
+        let (first, before) = (waiting.begins_with(), waiting.before());
+        let mut pass = waiting.pass();
+        let limit = &mut pass.limit;
+        let is_whole = indexes.some(&mut pass.index, |index| {
             for block in index.each_block_ahead(|at| common.prefetch_line(at)) {
-                if block >= first && self.decide(index, block).is_some() {
-                    waiting.add(block, &mut limit);
+                let has_room = limit.is_none_or(|limit| block < limit);
+                if block >= first && has_room && self.decide(index, block).is_some() {
+                    let keeps = |before| self.keeps_head_before(index, block, before);
+                    waiting.add((block, before.is_some_and(keeps)), limit);
                 }
             }
         });
-        waiting.sort();
-        waiting.note_listed(limit);
-        if let Some(offsets) = waiting.before() {
-            waiting.keep_beside(BESIDE, |waiting, at| {
-                if let Some(ahead) = waiting.nth(at.saturating_add(2 * NODES_AHEAD)) {
-                    indexes.prefetch(ahead);
-                }
-                let keeps = |block| {
-                    indexes.of(block, |index| self.keeps_head_before(index, block, offsets))
-                };
-                waiting.nth(at).is_some_and(keeps)
-            });
-        }
         if self.left_out {
             waiting.note_lack();
+        }
+        if !is_whole {
+            return waiting.note_pass(pass);
+        }
+        waiting.sort();
+        waiting.note_listed(pass.limit);
+        if before.is_some() {
+            waiting.keep_beside(BESIDE);
         }
     }
 

@@ -25,16 +25,55 @@ pub struct WaitingLeft {
     lacks_some: bool,
     /// Blocks with lower numbers have been in a list, where not all blocks wait.
     listed_to: u64,
+    /// The pass that makes the list, if it has not come to its end.
+    pass: Option<Pass>,
+    /// How many lists were begun.
+    begun: u64,
+}
+
+/// How far a list was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pass {
+    /// The number of the index that it goes on with.
+    pub(crate) index: usize,
+    /// The first block that there was no room for.
+    pub(crate) limit: Option<BlockNumber>,
 }
 
 /// Above every block's number.
 const ALL: u64 = u64::MAX;
 
+/// In the list, a block's number has this beside it if the block is wanted. A device has fewer
+/// blocks than that: its bytes have numbers too.
+const WANTED: u64 = 1 << 63;
+
+/// An entry of the list.
+const fn listed(block: BlockNumber, is_wanted: bool) -> BlockNumber {
+    BlockNumber(block.raw() | if is_wanted { WANTED } else { 0 })
+}
+
+/// The block that an entry of the list is of.
+const fn block_of(listed: BlockNumber) -> BlockNumber {
+    BlockNumber(listed.raw() & !WANTED)
+}
+
 impl WaitingLeft {
     /// Whether all blocks were taken that were not home when the list was made.
     #[must_use]
     pub const fn is_all_taken(&self) -> bool {
-        self.next == self.end && !self.lacks_some
+        self.next == self.end && !self.lacks_some && !self.is_listing()
+    }
+
+    /// Whether the list is still being made.
+    #[must_use]
+    pub const fn is_listing(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// How many lists were begun, with this one.
+    #[must_use]
+    pub const fn begun(&self) -> u64 {
+        self.begun
     }
 }
 
@@ -43,7 +82,8 @@ impl<'m> Waiting<'m> {
     /// pass over the index.
     #[must_use]
     pub const fn in_memory(memory: &'m mut [BlockNumber]) -> Self {
-        let left = WaitingLeft { next: 0, end: 0, lacks_some: false, listed_to: 0 };
+        let left =
+            WaitingLeft { next: 0, end: 0, lacks_some: false, listed_to: 0, pass: None, begun: 0 };
         Self { memory, left, before: None }
     }
 
@@ -74,9 +114,29 @@ impl<'m> Waiting<'m> {
         BlockNumber(if self.before.is_some() { self.left.listed_to } else { 0 })
     }
 
+    /// The pass for the list that is under way, or a new one.
+    pub(crate) fn pass(&mut self) -> Pass {
+        self.left.pass.unwrap_or_else(|| {
+            self.clear();
+            self.left.begun = self.left.begun.saturating_add(1);
+            Pass::default()
+        })
+    }
+
+    /// Notes that the pass for the list goes on another time.
+    pub(crate) const fn note_pass(&mut self, pass: Pass) {
+        self.left.pass = Some(pass);
+    }
+
     /// Notes that a list was made of all blocks up to a limit, if there is one.
     pub(crate) fn note_listed(&mut self, limit: Option<BlockNumber>) {
         self.left.listed_to = limit.map_or(ALL, BlockNumber::raw);
+        self.left.pass = None;
+    }
+
+    /// Whether the list is still being made.
+    pub(crate) const fn is_listing(&self) -> bool {
+        self.left.is_listing()
     }
 
     /// Which part of the list is left.
@@ -96,7 +156,7 @@ impl<'m> Waiting<'m> {
 
     /// The block that has this number of lower ones.
     pub(crate) fn nth(&self, count: usize) -> Option<BlockNumber> {
-        self.memory.get(self.left.next..self.left.end)?.get(count).copied()
+        self.memory.get(self.left.next..self.left.end)?.get(count).copied().map(block_of)
     }
 
     /// Takes the lowest block out.
@@ -106,7 +166,13 @@ impl<'m> Waiting<'m> {
 
     /// Begins anew: no block waits.
     pub(crate) const fn clear(&mut self) {
-        self.left = WaitingLeft { next: 0, end: 0, lacks_some: false, ..self.left };
+        self.left = WaitingLeft { next: 0, end: 0, lacks_some: false, pass: None, ..self.left };
+    }
+
+    /// Whether blocks wait that are not in the list: there was no room for them, or they were being
+    /// written anew.
+    pub(crate) const fn lacks_some(&self) -> bool {
+        self.left.lacks_some
     }
 
     /// Notes that a block waits that is not in the list any more, or never was.
@@ -114,43 +180,52 @@ impl<'m> Waiting<'m> {
         self.left.lacks_some = true;
     }
 
+    /// Whether the block that has this number of lower ones was wanted when it was added.
+    fn is_wanted(&self, count: usize) -> bool {
+        let listed = self.memory.get(self.left.next..self.left.end).and_then(|all| all.get(count));
+        listed.is_some_and(|listed| listed.raw() & WANTED != 0)
+    }
+
     /// Adds a block, in any order, unless a lower one has had to be left out. Where there is no
     /// room, the lower half of all blocks stays. `sort` has to be called after the last block.
-    pub(crate) fn add(&mut self, block: BlockNumber, limit: &mut Option<BlockNumber>) {
+    pub(crate) fn add(
+        &mut self,
+        (block, is_wanted): (BlockNumber, bool),
+        limit: &mut Option<BlockNumber>,
+    ) {
         if limit.is_some_and(|limit| block >= limit) {
             return;
         }
         if let (true, [only]) = (self.left.end == 1, &mut *self.memory) {
-            *only = block.min(*only);
+            if block < block_of(*only) {
+                *only = listed(block, is_wanted);
+            }
             self.note_lack();
             return;
         }
         if self.left.end == self.memory.len() {
-            self.memory.sort_unstable();
+            self.sort();
             self.left.end = self.memory.len().div_ceil(2);
-            *limit = self.memory.get(self.left.end).copied();
+            *limit = self.memory.get(self.left.end).copied().map(block_of);
             self.note_lack();
             if limit.is_some_and(|limit| block >= limit) {
                 return;
             }
         }
         if let Some(to) = self.memory.get_mut(self.left.end) {
-            *to = block;
+            *to = listed(block, is_wanted);
             self.left.end = self.left.end.saturating_add(1);
         }
     }
 
     pub(crate) fn sort(&mut self) {
-        self.memory.get_mut(self.left.next..self.left.end).unwrap_or_default().sort_unstable();
+        let listed = self.memory.get_mut(self.left.next..self.left.end).unwrap_or_default();
+        listed.sort_unstable_by_key(|listed| block_of(*listed));
     }
 
     /// Keeps the blocks that are wanted, and of those beside them this number at most on either
     /// side. The list is sorted, and nothing of it has been taken.
-    pub(crate) fn keep_beside(
-        &mut self,
-        beside: usize,
-        mut is_wanted: impl FnMut(&Self, usize) -> bool,
-    ) {
+    pub(crate) fn keep_beside(&mut self, beside: usize) {
         // Blocks before `kept` stay. Those from `from` on follow each other up to here, and each
         // of them stays if one comes that is wanted. Those before `until` stay in any case.
         let (mut kept, mut from, mut until) = (0_usize, 0_usize, 0_usize);
@@ -162,7 +237,7 @@ impl<'m> Waiting<'m> {
             }
             next = block.raw().checked_add(1).map(BlockNumber);
             let mut stays = at..at.saturating_add(usize::from(at < until));
-            if is_wanted(self, at) {
+            if self.is_wanted(at) {
                 stays = from.max(at.saturating_sub(beside))..at.saturating_add(1);
                 until = stays.end.saturating_add(beside);
             }
@@ -197,15 +272,15 @@ mod tests {
                 true => kinds / 3_u32.pow(u32::try_from(at).expect("small")) % 3,
                 false => 0,
             };
-            let mut memory: Vec<_> =
+            let all: Vec<_> =
                 (0..room.into()).filter(|at| kind(*at) > 0).map(BlockNumber).collect();
-            let all = memory.clone();
-            let end = memory.len();
-            let left = WaitingLeft { end, ..WaitingLeft::default() };
-            let mut waiting = Waiting::again(&mut memory, left);
-            waiting.keep_beside(beside, |waiting, at| {
-                waiting.nth(at).is_some_and(|block| kind(block.raw()) == 2)
-            });
+            let mut memory = vec![BlockNumber(0); all.len() + 2];
+            let mut waiting = Waiting::in_memory(&mut memory);
+            for block in all.iter().rev() {
+                waiting.add((*block, kind(block.raw()) == 2), &mut None);
+            }
+            waiting.sort();
+            waiting.keep_beside(beside);
             let stays = |block: &BlockNumber| {
                 let reach = |step: fn(u64, u64) -> Option<u64>| {
                     let each = (0..=beside as u64).map_while(|by| step(block.raw(), by));
@@ -215,8 +290,8 @@ mod tests {
                 reach(u64::checked_add) || reach(u64::checked_sub)
             };
             let wanted: Vec<_> = all.into_iter().filter(stays).collect();
-            let end = waiting.left.end;
-            assert_eq!(memory[..end], wanted, "kinds {kinds}, {beside} beside");
+            let kept: Vec<_> = (0..).map_while(|at| waiting.nth(at)).collect();
+            assert_eq!(kept, wanted, "kinds {kinds}, {beside} beside");
         }
     }
 
@@ -234,7 +309,7 @@ mod tests {
                     waiting.clear();
                     let mut limit = None;
                     let left = blocks.iter().filter(|block| !gone.contains(*block));
-                    left.for_each(|block| waiting.add(*block, &mut limit));
+                    left.for_each(|block| waiting.add((*block, false), &mut limit));
                     waiting.sort();
                     let before = gone.len();
                     while let Some(first) = waiting.first() {

@@ -43,7 +43,8 @@ impl<M: IndexMemory> Index<M> {
     }
 
     /// Nodes that were used since the index was empty.
-    pub(crate) const fn used_nodes(&self) -> usize {
+    #[must_use]
+    pub const fn used_nodes(&self) -> usize {
         self.touched as usize
     }
 

@@ -151,6 +151,14 @@ pub trait Indexes {
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
 
+    /// Calls like [`each`](Self::each), from the index with this number on. It may end where others
+    /// wait for the caller, but not before the first call; the number then is that of the next
+    /// index. Returns whether it has come to the end.
+    fn some(&mut self, _from: &mut usize, call: impl FnMut(&mut Index<Self::Memory>)) -> bool {
+        self.each(call);
+        true
+    }
+
     /// Calls like [`each`](Self::each), with what tells when a slot was used last: the higher the
     /// number, the later. Where nothing is known of that, it is always the same.
     fn each_with_use(

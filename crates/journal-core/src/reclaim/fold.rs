@@ -227,7 +227,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let all = (&fenced.bounds, InNodes::ALL);
         self.write_entries(common, lanes, indexes, all, scratch.batch, &mut report)?;
         let mut passed = CheckpointReport::default();
-        self.advance(common, lanes, indexes, scratch, (&fenced, false), &mut passed)?;
+        self.advance(common, lanes, indexes, scratch, (&fenced, false, false), &mut passed)?;
         report.freed_bytes = passed.freed_bytes;
         report.freed_slots = passed.freed_slots;
         let superblocks = if passed.freed_bytes > 0 { 2 } else { 0 };
