@@ -24,8 +24,8 @@ impl Oldest {
         let last = usize::from(lanes) - 1;
         let mut steps = Vec::new();
         for round in 0..5 {
-            // Blocks 2 and 3 lie beside each other. Block 5 has old frames and new ones. When blocks
-            // first go home, no commit was durable.
+            // Blocks 2 and 3 lie beside each other. Block 5 has old frames and new ones. When
+            // blocks first go home, no commit was durable.
             let commits = [
                 one(0, &[(0, Write), (2, Touch)], Deferred),
                 one(last, &[(3, Touch)], if round % 3 == 1 { Durable } else { Deferred }),

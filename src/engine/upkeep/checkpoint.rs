@@ -335,8 +335,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(self.let_heads_pass_unless(cell, false, report)?.unwrap_or(true))
     }
 
-    /// Like [`let_heads_pass`](Self::let_heads_pass). If it `stops` for transactions that need room,
-    /// it may return `None`, and no head has moved. It may stop only without slots and a log.
+    /// Like [`let_heads_pass`](Self::let_heads_pass). If it `stops` for transactions that need
+    /// room, it may return `None`, and no head has moved. It may stop only without slots and a log.
     pub(super) fn let_heads_pass_unless(
         &self,
         cell: &mut UpkeepCell,

@@ -388,8 +388,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Lets the heads go on behind what a checkpoint has written home: in steps where others wait,
-    /// or at one go, which takes less work. Returns whether they have come to `heads_to`, or `tails`,
-    /// or no append keeps one from going further.
+    /// or at one go, which takes less work. Returns whether they have come to `heads_to` or
+    /// `tails`, or no append keeps one from going further.
     pub(super) fn pass_home(
         &self,
         cell: &mut HeldUpkeep<'_>,

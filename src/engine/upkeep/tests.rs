@@ -255,8 +255,8 @@ fn no_version_is_forgotten_while_its_entry_is_written() {
     assert_eq!(found, [7; 4096]);
 }
 
-/// Another thread asks for the upkeep again and again. So lists are made in parts, and heads pass in
-/// steps. All goes home that is to go home, and the heads come as far as they are to come.
+/// Another thread asks for the upkeep again and again. So lists are made in parts, and heads pass
+/// in steps. All goes home that is to go home, and the heads come as far as they are to come.
 #[test]
 #[cfg_attr(miri, ignore = "many blocks")]
 fn a_checkpoint_that_others_wait_for_does_all_the_same() {

@@ -26,14 +26,14 @@ pub struct WaitingLeft {
     /// Blocks with lower numbers have been in a list, where not all blocks wait.
     listed_to: u64,
     /// The pass that makes the list, if it has not come to its end.
-    pass: Option<Pass>,
+    pass: Option<Listing>,
     /// How many lists were begun.
     begun: u64,
 }
 
-/// How far a list was made.
+/// How far the pass has come that makes a list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct Listing {
     /// The number of the index that it goes on with.
     pub(crate) index: usize,
     /// The first block that there was no room for.
@@ -115,16 +115,16 @@ impl<'m> Waiting<'m> {
     }
 
     /// The pass for the list that is under way, or a new one.
-    pub(crate) fn pass(&mut self) -> Pass {
+    pub(crate) fn pass(&mut self) -> Listing {
         self.left.pass.unwrap_or_else(|| {
             self.clear();
             self.left.begun = self.left.begun.saturating_add(1);
-            Pass::default()
+            Listing::default()
         })
     }
 
     /// Notes that the pass for the list goes on another time.
-    pub(crate) const fn note_pass(&mut self, pass: Pass) {
+    pub(crate) const fn note_pass(&mut self, pass: Listing) {
         self.left.pass = Some(pass);
     }
 
