@@ -99,9 +99,10 @@ impl<L, M: Machine> Shared<L, M> {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, and only for a
-    /// transaction that needs room. If it panics, in a device, a policy or an assertion, blocks may
-    /// be half on their way: the journal has failed then.
+    /// Runs an upkeep. No other one runs meanwhile, except between two steps of it, where a
+    /// transaction needs room: that one's, or one that has waited since before it. If it panics, in
+    /// a device, a policy or an assertion, blocks may be half on their way: the journal has failed
+    /// then.
     pub(super) fn with_upkeep<R>(
         &self,
         call: impl FnOnce(&mut HeldUpkeep<'_>) -> Result<R, Error>,
