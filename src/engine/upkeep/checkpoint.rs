@@ -337,7 +337,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Like [`let_heads_pass`](Self::let_heads_pass). If it `stops` for transactions that need
-    /// room, it may return `None`, and no head has moved. It may stop only without slots and a log.
+    /// room, it may return `None`, and no head has moved.
     pub(super) fn let_heads_pass_unless(
         &self,
         cell: &mut UpkeepCell,
@@ -350,12 +350,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let scratch = &mut HomeScratch { batch, front, payload, blocks, waiting };
             let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
             let mut home = self.lock_home()?;
-            Ok(match stops {
-                true => {
-                    home.let_heads_pass_unless_waited_for(common, lanes, shares, scratch, report)?
-                }
-                false => Some(home.let_heads_pass(common, lanes, shares, scratch, report)?),
-            })
+            Ok(home.let_heads_pass(common, lanes, shares, scratch, stops, report)?)
         });
         passed.inspect_err(|error| self.fail_of(*error))
     }

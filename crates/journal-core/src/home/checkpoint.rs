@@ -147,7 +147,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Drops from the lanes what is home, as far as the order of records allows. Returns whether no
-    /// append keeps a head from going further.
+    /// append keeps a head from going further. If it `stops` for others that wait for the upkeep,
+    /// it may return `None`, and no head has moved. It stops only without slots and a disk-side
+    /// log.
     ///
     /// # Errors
     /// As [`checkpoint_batch`](Self::checkpoint_batch).
@@ -157,45 +159,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         lanes: &mut (impl Lanes<P, H> + ?Sized),
         indexes: &mut impl Indexes,
         scratch: &mut HomeScratch<'_>,
+        stops: bool,
         report: &mut CheckpointReport,
-    ) -> Result<bool, JournalError> {
+    ) -> Result<Option<bool>, JournalError> {
         self.end_attempt();
         let fenced = self.fence_all(common, lanes, true)?;
         if common.geometry.lane_slots_and_log() == 0 {
-            let how = (&fenced, true, false);
-            let is_whole = self.advance(common, lanes, indexes, scratch, how, report)?;
-            return Ok(is_whole.unwrap_or(true));
+            return self.advance(common, lanes, indexes, scratch, (&fenced, true, stops), report);
         }
         loop {
             let mut voided = FoldReport::default();
             self.void_at_home(common, lanes, indexes, &fenced, scratch, &mut voided)?;
             let how = (&fenced, false, false);
             let is_whole = self.advance(common, lanes, indexes, scratch, how, report)?;
-            let is_whole = is_whole.unwrap_or(true);
             report.freed_slots = report.freed_slots.saturating_add(voided.freed_slots);
             // An entry may have waited for older frames of its block to leave the rings.
-            if !is_whole || !self.has_entries_at_home(indexes, &fenced.bounds) {
+            if is_whole != Some(true) || !self.has_entries_at_home(indexes, &fenced.bounds) {
                 return Ok(is_whole);
             }
         }
-    }
-
-    /// Like [`let_heads_pass`](Self::let_heads_pass), where there are neither slots nor a disk-side
-    /// log. If others wait for the upkeep, it may return `None`, and no head has moved.
-    ///
-    /// # Errors
-    /// As [`checkpoint_batch`](Self::checkpoint_batch).
-    pub fn let_heads_pass_unless_waited_for<L: Policy, K: Kernels>(
-        &mut self,
-        common: &Common<L, K>,
-        lanes: &mut (impl Lanes<P, H> + ?Sized),
-        indexes: &mut impl Indexes,
-        scratch: &mut HomeScratch<'_>,
-        report: &mut CheckpointReport,
-    ) -> Result<Option<bool>, JournalError> {
-        self.end_attempt();
-        let fenced = self.fence_all(common, lanes, true)?;
-        self.advance(common, lanes, indexes, scratch, (&fenced, true, true), report)
     }
 
     /// Notes in the superblock that everything is durable: the next open then finds a loss even

@@ -615,7 +615,7 @@ impl<'m, L: Policy, M: Machine> Journal<'m, L, M> {
     /// As [`checkpoint`](Self::checkpoint).
     pub fn let_heads_pass(&mut self, report: &mut CheckpointReport) -> Result<(), JournalError> {
         self.at_home(|home, common, lanes, index, scratch| {
-            home.let_heads_pass(common, lanes, index, scratch, report).map(drop)
+            home.let_heads_pass(common, lanes, index, scratch, false, report).map(drop)
         })
     }
 

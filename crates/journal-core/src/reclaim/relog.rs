@@ -283,7 +283,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             report.fences = report.fences.saturating_add(fences);
         }
         let mut passed = CheckpointReport::default();
-        let _ = self.let_heads_pass(common, lanes, indexes, scratch, &mut passed)?;
+        let _ = self.let_heads_pass(common, lanes, indexes, scratch, false, &mut passed)?;
         report.freed_bytes = passed.freed_bytes;
         let superblocks = if passed.freed_bytes > 0 { 2 } else { 0 };
         report.fences = report.fences.saturating_add(superblocks);
