@@ -249,6 +249,7 @@ where
             levels: Levels::new(&geometry, thresholds),
             step_blocks: options.settings.step_blocks(&geometry),
             step_nanos: u64::try_from(options.settings.longest_stop.as_nanos()).unwrap_or(u64::MAX),
+            whole_after: options.settings.whole_after,
             relogs: options.settings.relogs,
             gathering,
         });

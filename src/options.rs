@@ -93,6 +93,7 @@ pub(crate) struct Settings {
     pub(crate) longest_stop: Duration,
     pub(crate) upkeep_in_commits: bool,
     pub(crate) relogs: bool,
+    pub(crate) whole_after: u8,
     pub(crate) drain_on_open: bool,
     pub(crate) keep_on_close: bool,
     pub(crate) resizes: bool,
@@ -129,6 +130,7 @@ impl Options {
                 longest_stop: Duration::from_millis(1),
                 upkeep_in_commits: false,
                 relogs: false,
+                whole_after: 0,
                 drain_on_open: false,
                 keep_on_close: false,
                 resizes: false,
@@ -343,6 +345,28 @@ impl<L, H> Options<L, H> {
     #[must_use]
     pub const fn background_checkpoint(mut self, on: bool) -> Self {
         self.settings.background = on;
+        self
+    }
+
+    /// Open: after how many changes of a block its next one is logged as a whole image. This
+    /// bounds what a reader or a checkpoint goes through to build a block, and mostly how many
+    /// frames of the index a block takes. Zero, the default: there is no bound, unless a part of
+    /// the index is short of frames. Nor does it hold for [`commit`](crate::Journal::commit) of
+    /// blocks that would take more than a quarter of a lane if they were whole.
+    ///
+    /// It is for policies that log less than whole blocks, and blocks that are changed hundreds of
+    /// times before they go home. With 64, the slowest commits become faster, because a thread that
+    /// makes room is done sooner with each block. In return one commit of 65 stores a whole block.
+    ///
+    /// ```
+    /// use nvm_journal::{ObjectLog, Options};
+    ///
+    /// let options = Options::new().policy(ObjectLog::new()).whole_after(64);
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub const fn whole_after(mut self, changes: u8) -> Self {
+        self.settings.whole_after = changes;
         self
     }
 

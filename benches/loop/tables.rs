@@ -9,7 +9,7 @@ use lab::bench::latency::{Times, print_heading};
 use lab::bench::media::{self, BLOCK, MemoryDisk};
 use lab::bench::work::{leaked, together};
 use lab::bench::{Asked, Table};
-use nvm_journal::{AnyPolicy, FullBlock, ObjectLog};
+use nvm_journal::{AnyPolicy, FullBlock, ObjectLog, Options};
 
 use crate::limit::Limit;
 use crate::user::{self, Case, Door, NVM_BYTES, User, Way};
@@ -258,20 +258,35 @@ pub(crate) fn sustained(asked: Asked) {
     for set in asked.of(&[64][..], &[SET][..], &[SET, LARGE_SET][..]).iter().copied() {
         let disk = user::disk_of(set);
         for case in [Case::Patch, Case::Image] {
-            sustain("full-block", &FullBlock, &disk, (set, case), asked);
-            sustain("object-log", &ObjectLog::new(), &disk, (set, case), asked);
+            sustain(
+                "full-block",
+                &user::options(FullBlock, set, 4 * set),
+                &disk,
+                (set, case),
+                asked,
+            );
+            let options = user::options(ObjectLog::new(), set, 4 * set);
+            sustain("object-log", &options, &disk, (set, case), asked);
+            if case == Case::Patch {
+                let options = options.whole_after(64);
+                sustain("object-log, whole after 64", &options, &disk, (set, case), asked);
+            }
         }
     }
     println!();
 }
 
 /// Prints how long commits take where they make room themselves, and where a thread does.
-fn sustain<L>(name: &str, policy: &L, disk: &MemoryDisk, (set, case): (u64, Case), asked: Asked)
-where
+fn sustain<L>(
+    name: &str,
+    options: &Options<L>,
+    disk: &MemoryDisk,
+    (set, case): (u64, Case),
+    asked: Asked,
+) where
     L: Policy + Clone + Send + Sync + 'static,
 {
     let for_at_most = Duration::from_millis(asked.of(20, 400, 2000));
-    let options = user::options(policy.clone(), set, 4 * set);
     let open = |options, nvm_bytes| user::open_on(options, nvm_bytes, disk.clone());
     // How much is logged meanwhile, as far as a look says that writes nothing home.
     let look = open(options.clone(), NVM_BYTES);

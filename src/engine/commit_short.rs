@@ -41,6 +41,10 @@ const FEW_BYTES: u64 = 128 << 10;
 
 const _: () = assert!(FEW <= 32, "each operation has a bit");
 
+/// Operations are committed as images, to end chains of frames, if these take at most the lane
+/// divided by this.
+const WHOLE_PART: u64 = 4;
+
 /// No guard.
 const NOT_HELD: u8 = FEW as u8;
 
@@ -60,6 +64,8 @@ struct HeldShares<'s, 'o, L, M: Machine> {
     next: usize,
     /// Whether the policy has asked for what depends on more than the operations.
     depends: bool,
+    /// Whether a block that has a long chain of frames keeps the commit from being short.
+    ends_chains: bool,
 }
 
 impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
@@ -72,6 +78,7 @@ impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
             taken: 0,
             next: 0,
             depends: false,
+            ends_chains: false,
         }
     }
 
@@ -92,10 +99,11 @@ impl<'s, 'o, L, M: Machine> HeldShares<'s, 'o, L, M> {
                 (self.guards[usize::from(count)], *held) = (Some(guard), count);
                 count += 1;
             }
-            let Some(share) = &self.guards[usize::from(*held)] else { return Ok(false) };
+            let Some(share) = &mut self.guards[usize::from(*held)] else { return Ok(false) };
             // Some of the operations may be of the same share.
             let lacks = share.index.free_frames() < share.reserved + operations.len();
-            if lacks || shared.wants_step(share) {
+            let ends_chain = self.ends_chains && shared.ends_chain_in(share, run);
+            if lacks || ends_chain || shared.wants_step(share) {
                 return Ok(false);
             }
             let (taken, count) = shared.lock_run(share, work, age, run);
@@ -138,7 +146,29 @@ impl<L, M: Machine> Versions for HeldShares<'_, '_, L, M> {
     }
 }
 
+impl<L, M: Machine> Shared<L, M> {
+    /// Whether one of these operations, which are of this share, is to be a whole image since its
+    /// block has a long chain of frames. Where only frames are short, a short commit lets it grow.
+    #[cold]
+    fn ends_chain_in(&self, share: &mut Share, operations: &[Operation<'_>]) -> bool {
+        let mut blocks = operations.iter().map(Operation::block);
+        blocks.any(|block| share.index.has_chain_of(block, self.whole_after))
+    }
+}
+
 impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Whether a call of this number of operations may end chains of frames by images. Not if all
+    /// of its blocks' images would take much of a lane, where what changes may be few bytes.
+    pub(crate) const fn may_end_chains(&self, operations: usize) -> bool {
+        self.record_bytes_max(operations) <= self.common.geometry.lane_bytes / WHOLE_PART
+    }
+
+    /// Whether it ends chains that are as long as the host says.
+    #[inline(always)]
+    const fn ends_chains(&self, operations: usize) -> bool {
+        self.whole_after > 0 && self.may_end_chains(operations)
+    }
+
     /// Begins to bring into the caches what a look-up needs for one operation, or for a few. Call
     /// it at the very beginning (C9).
     #[inline(always)]
@@ -194,7 +224,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         let most = self.common.sole_bytes_max(alone.sole());
         let locked = match self.see_to_hand(lane, &mut state, most) {
-            true => self.lock_sole(lane, age, block)?,
+            true => self.lock_sole(lane, age, operation)?,
             false => None,
         };
         let Some((mut share, stripe)) = locked else {
@@ -239,8 +269,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         &self,
         lane: LaneNumber,
         age: Age,
-        block: BlockNumber,
+        operation: &Operation<'_>,
     ) -> Result<Option<(ShareGuard<'_>, Stripe)>, Error> {
+        let block = operation.block();
         let mut share = self.lock_share(block)?;
         self.prefetch_entry(&share, block);
         let stripe = self.blocks.stripe(block);
@@ -248,7 +279,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // The usual way takes a step where the share is low on frames.
         let has_room =
             share.has_room() && !self.wants_step(&share) && !self.lacks_pin(&mut share, block);
-        if !has_room || locks.try_lock(&share.claims, block, age) != Some(true) {
+        let operations = core::slice::from_ref(operation);
+        let ends_chain = self.ends_chains(1) && self.ends_chain_in(&mut share, operations);
+        if !has_room || ends_chain || locks.try_lock(&share.claims, block, age) != Some(true) {
             return Ok(None);
         }
         // Another thread may have deferred or gathered this block's last content, and said so
@@ -277,6 +310,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 1. What is logged is prepared. It must depend on nothing but the operations.
         let lane = seat.work.lane;
         let mut held = HeldShares::none(self, operations);
+        held.ends_chains = self.ends_chains(operations.len());
         let (names, mut scratch, _) = seat.work.for_preparing();
         let pieces = self.common.pieces(operations);
         let prepared = match &pieces {

@@ -111,7 +111,7 @@ impl<L, M: Machine> Shared<L, M> {
         lead: Option<Lead>,
     ) -> Option<&'s mut Kept> {
         let is_unreadable = lead.is_some_and(|lead| lead.is_unreadable());
-        let mut is_whole = || is_unreadable || share.ends_chain_of(block);
+        let mut is_whole = || is_unreadable || share.ends_chain_of(block, self.whole_after);
         if !self.caches || self.gathering.has_any() || is_whole() {
             return None;
         }

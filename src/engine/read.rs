@@ -29,6 +29,7 @@ use crate::shared::share::Share;
 use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
 use crate::staging::staged::Staged;
+use crate::staging::work::Work;
 use crate::threads::sync::thread::Patience;
 
 /// The most blocks that are read from the device in one call.
@@ -269,7 +270,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         if kind == Kind::Append {
             return Ok(());
         }
-        if self.is_logged_whole(block)? {
+        if self.is_logged_whole(&seat.work, block)? {
             return Ok(());
         }
         let (reading, olds) = seat.for_reading_olds();
@@ -282,9 +283,14 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Whether a block is to be logged whole: a new image ends what is wrong with the block, or
     /// cuts off its long chain of frames. What a cache has of it is nothing to build on.
-    fn is_logged_whole(&self, block: BlockNumber) -> Result<bool, Error> {
+    fn is_logged_whole(&self, work: &Work, block: BlockNumber) -> Result<bool, Error> {
         let mut share = self.lock_share(block)?;
-        Ok(share.index.is_unreadable(block) || share.ends_chain_of(block))
+        Ok(self.is_whole_in(&mut share, work, block))
+    }
+
+    fn is_whole_in(&self, share: &mut Share, work: &Work, block: BlockNumber) -> bool {
+        share.index.is_unreadable(block)
+            || !work.keeps_chains && share.ends_chain_of(block, self.whole_after)
     }
 
     /// Whether the policy compares images with those that are kept, and any are.
@@ -314,7 +320,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         self.check_not_failed()?;
         // Where it cannot be read, there is none to compare with.
-        match seat.staged.olds.keep(block, |into| self.read_cached(block, into)) {
+        let Seat { work, staged, .. } = seat;
+        match staged.olds.keep(block, |into| self.read_cached(work, block, into)) {
             Err(Error::Failed) => Err(Error::Failed),
             _ => Ok(()),
         }
@@ -322,14 +329,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Copies the committed image of a live block that the caller has locked, if ordinary memory
     /// has it.
-    fn read_cached(&self, block: BlockNumber, into: &mut [u8]) -> Result<bool, Error> {
+    fn read_cached(&self, work: &Work, block: BlockNumber, into: &mut [u8]) -> Result<bool, Error> {
         if let Some(is_live) = self.read_gathered(block, into)? {
             return Ok(is_live);
         }
         let mut share = self.lock_share(block)?;
-        // These two are to be logged whole: a new image ends what is wrong with the block, or cuts
-        // off its long chain of frames.
-        if share.index.is_unreadable(block) || share.ends_chain_of(block) {
+        if self.is_whole_in(&mut share, work, block) {
             return Ok(false);
         }
         if !self.keeps(Rule::ComparedWithCommitted) {

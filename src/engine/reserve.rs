@@ -44,10 +44,6 @@ pub(crate) enum Patching {
     AsWhole,
 }
 
-/// Operations are committed as images, to end chains of frames, if these take at most the lane
-/// divided by this.
-const WHOLE_PART: u64 = 4;
-
 /// At most this number of a block's patches is prefetched: a processor waits for few lines at once.
 const PREFETCHED_MAX: usize = 8;
 
@@ -206,15 +202,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         block: BlockNumber,
         lead: Option<Lead>,
     ) -> Patching {
-        let logs_patches = self.common.policy.logs_patches();
-        let is_on_old = !logs_patches && self.patch_bytes_on_old() > 0;
-        if !(logs_patches || is_on_old) || work.on_gathered {
+        if work.on_gathered {
             return Patching::OnImage;
+        }
+        let logs_patches = self.common.policy.logs_patches();
+        if !logs_patches && self.patch_bytes_on_old() == 0 {
+            // No frame is looked at without need: it lies in a line that is far.
+            let is_long = self.whole_after > 0 && share.ends_chain_of(block, self.whole_after);
+            return if is_long { Patching::AsWhole } else { Patching::OnImage };
         }
         let newest = lead.map(|lead| share.index.frame(lead.newest()).form);
         if newest == Some(Form::Discard) {
             Patching::OnImage
-        } else if lead.is_some_and(|lead| lead.is_unreadable()) || share.ends_chain_of(block) {
+        } else if lead.is_some_and(|lead| lead.is_unreadable())
+            || share.ends_chain_of(block, self.whole_after)
+        {
             Patching::AsWhole
         } else if self.pins {
             Patching::OnImage
@@ -225,19 +227,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         } else {
             Patching::OnImage
         }
-    }
-
-    /// Whether a block of these operations has frames that its share of the index is short of. Not
-    /// if all of the blocks' images would take much of a lane, where the patches may be few bytes.
-    #[cold]
-    pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>]) -> bool {
-        self.common.policy.logs_patches()
-            && self.record_bytes_max(operations.len())
-                <= self.common.geometry.lane_bytes / WHOLE_PART
-            && operations.iter().any(|operation| {
-                let block = operation.block();
-                self.lock_share(block).is_ok_and(|mut share| share.ends_chain_of(block))
-            })
     }
 
     /// Locks a block. The caller has the lock of its share.

@@ -110,6 +110,8 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) step_blocks: usize,
     /// How many nanoseconds that step is to take, on fast memory.
     pub(crate) step_nanos: u64,
+    /// After how many changes a block is logged whole; zero: however many there are.
+    pub(crate) whole_after: u8,
     /// Whether room is made by copies in the memory.
     pub(crate) relogs: bool,
     pub(crate) gathering: Gathering,

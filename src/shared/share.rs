@@ -146,12 +146,19 @@ impl Share {
             .is_some_and(|newest| (newest.stamp, newest.lane) == (committed.stamp, committed.lane))
     }
 
-    /// Whether the share is short of frames, and a block has a long chain of them. Then the block's
-    /// next change is logged as a whole image, and the older frames are forgotten.
-    pub(crate) fn ends_chain_of(&mut self, block: BlockNumber) -> bool {
+    /// Whether a block has a long chain of frames. Then the block's next change is logged as a
+    /// whole image, and the older frames are forgotten. A chain is long at `longest` frames, unless
+    /// that is zero; where the share is short of frames, it is so at fewer.
+    pub(crate) fn ends_chain_of(&mut self, block: BlockNumber, longest: u8) -> bool {
         let Self { index, reserved, .. } = self;
-        index.free_frames().saturating_sub(*reserved) < index.capacity() / 4
-            && index.has_chain_of(block, CHAIN_FRAMES)
+        let is_short = index.free_frames().saturating_sub(*reserved) < index.capacity() / 4;
+        let least = match (longest, is_short) {
+            (0, false) => return false,
+            (0, true) => CHAIN_FRAMES,
+            (longest, false) => longest,
+            (longest, true) => longest.min(CHAIN_FRAMES),
+        };
+        index.has_chain_of(block, least)
     }
 
     /// Whether an eighth of its frames is left, or less, and a checkpoint would free half of them

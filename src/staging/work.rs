@@ -67,6 +67,8 @@ pub(crate) struct Work {
     pub(crate) wants: Option<Box<Wants>>,
     /// Whether the transaction gave up for want of room.
     pub(crate) is_short: bool,
+    /// Whether long chains of frames go on: images of all its blocks would take too much of a lane.
+    pub(crate) keeps_chains: bool,
     /// Room in the index for frames that is reserved for the transaction, beside that of its
     /// operations: how much, in the share of a block.
     pub(crate) granted_frames: Vec<(BlockNumber, usize)>,
@@ -99,6 +101,7 @@ impl Work {
             leaves_lane: false,
             wants: None,
             is_short: false,
+            keeps_chains: false,
             granted_frames: Vec::new(),
             answers: Vec::new(),
         }

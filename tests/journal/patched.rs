@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use journal_core::NoHook;
 use lab::erased::{DynDisk, DynJournal, any_options};
+use nvm_journal::policy::{Change, Patch, Policy as _, Update};
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
-    AnyJournal, AnyPolicy, BlockNumber, BlockSize, ByteDelta, Error, FileDisk, FullBlock, Hint,
-    Journal, Lcow, MapOptions, ObjectLog, Options, Transaction,
+    Adaptive, AnyJournal, AnyPolicy, BlockNumber, BlockSize, ByteDelta, CompressedDelta,
+    Durability, Error, FileDisk, FullBlock, Hint, Journal, Lcow, MapOptions, ObjectLog, Operation,
+    Options, Transaction, TwoLevel, Wish,
 };
 
 use crate::claims::Dice;
@@ -319,9 +321,6 @@ fn the_first_patch_of_a_new_block_is_logged_as_an_image() {
 /// it never bring a checkpoint, nor a fold where versions are in slots.
 #[test]
 fn a_hot_block_does_not_fill_the_index() {
-    use nvm_journal::policy::{Change, Patch, Update};
-    use nvm_journal::{Durability, Operation};
-
     let compares = byte_delta::Settings::new().compares(true);
     let policies: [(AnyPolicy, bool); 4] = [
         (ObjectLog::new().into(), false),
@@ -375,5 +374,129 @@ fn a_hot_block_does_not_fill_the_index() {
         journal.read(block(7), &mut found).expect("reads");
         assert!(found == content[..], "{policy}");
         std::fs::remove_file(&nvm).expect("was there");
+    }
+}
+
+/// Changes a few blocks once, in one transaction.
+type Changes = fn(&Log, &[u64], u32);
+
+fn by_transact(journal: &Log, blocks: &[u64], round: u32) {
+    let changed = |tx: &mut Transaction<'_, AnyPolicy>| {
+        let at = round as usize % 32 * 64;
+        blocks.iter().try_for_each(|number| tx.write_at(block(*number), at, &round.to_le_bytes()))
+    };
+    journal.transact(changed).expect("commits");
+}
+
+fn by_call(journal: &Log, blocks: &[u64], round: u32) {
+    let patch = [Patch { at: round % 32 * 64, bytes: &round.to_le_bytes() }];
+    let update = |number: &u64| Update::new(block(*number), Change::Patches(&patch));
+    let operations: Vec<_> = blocks.iter().map(update).map(Operation::Update).collect();
+    journal.commit(&operations, Durability::Durable).expect("commits");
+}
+
+fn by_images(journal: &Log, blocks: &[u64], round: u32) {
+    let changed = |tx: &mut Transaction<'_, AnyPolicy>| {
+        let mut image = [0; BLOCK];
+        blocks.iter().try_for_each(|number| {
+            tx.read(block(*number), &mut image)?;
+            image[round as usize % 32 * 64..][..4].copy_from_slice(&round.to_le_bytes());
+            tx.write(block(*number), &image)
+        })
+    };
+    journal.transact(changed).expect("commits");
+}
+
+/// However a block is changed, it has no more frames than the setting says, and not many fewer.
+#[test]
+fn a_block_is_logged_whole_after_as_many_changes_as_the_setting_says() {
+    let (one, few) = ([7], [7, 90]);
+    let many: Vec<u64> = (0..20).map(|number| 2 + number * 5).collect();
+    let ways: [(Changes, &[u64]); 7] = [
+        (by_transact, &one),
+        (by_transact, &many),
+        (by_call, &one),
+        (by_call, &few),
+        (by_call, &many),
+        (by_images, &one),
+        (by_images, &few),
+    ];
+    let no_patches: [AnyPolicy; 2] = [
+        CompressedDelta::with(compressed_delta::Settings::new().moves(true)).into(),
+        TwoLevel::with(two_level::Settings::new().logs_patches(false).compares(true)).into(),
+    ];
+    let policies: Vec<_> = AnyPolicy::ALL.iter().copied().chain(no_patches).collect();
+    for (policy, (way, (change, blocks))) in policies
+        .iter()
+        .flat_map(|policy| ways.into_iter().enumerate().map(move |way| (policy, way)))
+    {
+        let is_call = (2..5).contains(&way);
+        if is_call && !policy.logs_patches() {
+            continue;
+        }
+        let files = Files::new(&format!("whole-after-{policy}-{way}"));
+        let options = Options::new().policy(*policy).lanes(1).lane_bytes(8 << 20);
+        let options = options.cache_bytes(1 << 20).index_frames(1 << 14).whole_after(8);
+        let journal = Journal::format(memory(16 << 20), files.disk(), &options).expect("formats");
+        let (mut most, mut before, mut wholes) = (0, 0, 0);
+        for round in 0..90 {
+            change(&journal, blocks, round);
+            let stats = journal.stats().expect("works");
+            let bytes = stats.total().bytes - before;
+            before += bytes;
+            wholes += usize::from(bytes > (blocks.len() * BLOCK) as u64);
+            most = most.max(stats.frames);
+        }
+        // Eight changes on an image, and the next image; beside that, a slot has a frame.
+        assert!(most <= 11 * blocks.len(), "{policy}, way {way}: {most} frames");
+        if way < 5 && policy.logs_patches() {
+            assert!(most >= 9 * blocks.len(), "{policy}, way {way}: {most} frames");
+            assert!(wholes <= 10, "{policy}, way {way}: {wholes} of 90 are whole");
+        }
+        let mut found = [0; BLOCK];
+        journal.read(block(7), &mut found).expect("reads");
+        for round in 58..90_u32 {
+            let bytes = &found[round as usize % 32 * 64..][..4];
+            assert_eq!(bytes, round.to_le_bytes(), "{policy}, way {way}");
+        }
+    }
+}
+
+/// Images of all blocks would not fit the lane. So the call goes on with what has changed, however
+/// long the chains are.
+#[test]
+fn a_call_that_fits_as_changes_fits_after_any_number_of_them() {
+    let compares = object_log::Settings::new().compares(true);
+    let policies: [AnyPolicy; 3] = [
+        CompressedDelta::new().into(),
+        Adaptive::with(adaptive::Settings::new().wish(Wish::Wear)).into(),
+        ObjectLog::with(compares).expect("a size of objects").into(),
+    ];
+    for policy in policies {
+        let files = Files::new(&format!("whole-after-fits-{policy}"));
+        let options = Options::new().policy(policy).lanes(1).lane_bytes(64 << 10);
+        let options = options.cache_bytes(1 << 20).index_frames(1 << 12).whole_after(4);
+        let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
+        let mut images = vec![[0; BLOCK]; 20];
+        for (number, image) in (0..).zip(&images) {
+            journal.transact(|tx| tx.write(block(number), image)).expect("commits");
+        }
+        let mut longest = 0;
+        for round in 0..40_u8 {
+            for image in &mut images {
+                image[usize::from(round) * 64..][..4].fill(round);
+            }
+            let writes =
+                (0..).zip(&images).map(|(number, image)| Operation::write(block(number), image));
+            let writes: Vec<_> = writes.collect();
+            journal.commit(&writes, Durability::Durable).expect("fits as changes");
+            longest = longest.max(journal.stats().expect("works").frames);
+        }
+        assert!(longest > 20 * 6, "{policy}: {longest} frames, chains go on");
+        for (number, image) in (0..).zip(&images) {
+            let mut found = [0; BLOCK];
+            journal.read(block(number), &mut found).expect("reads");
+            assert!(found == *image, "{policy}: block {number}");
+        }
     }
 }

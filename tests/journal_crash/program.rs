@@ -92,6 +92,8 @@ pub(crate) struct Program {
     pub(crate) checkpoint_after: Option<Duration>,
     /// Whether blocks are copied so that heads go on.
     pub(crate) relogs: bool,
+    /// After how many changes a block is logged whole; zero: however many there are.
+    pub(crate) whole_after: u8,
     /// How long a step is to take.
     pub(crate) longest_stop: Duration,
     /// Whether a thread in the background makes room.
@@ -125,6 +127,7 @@ impl Program {
             in_commits: false,
             checkpoint_after: None,
             relogs: false,
+            whole_after: 0,
             longest_stop: Duration::from_millis(1),
             background: false,
             may_report_rot: false,
@@ -153,7 +156,7 @@ impl Program {
             Some(blocks) => Options::new().pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
             None => Options::new(),
         };
-        let options = options.longest_stop(self.longest_stop);
+        let options = options.longest_stop(self.longest_stop).whole_after(self.whole_after);
         let options = match self.thresholds {
             Some(thresholds) => options.thresholds(thresholds),
             None => options,

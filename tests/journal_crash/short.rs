@@ -102,6 +102,7 @@ fn pairs(logs: Logged, lanes: u16, overwrite: Overwrite) -> Report {
                 drain_on_open: (turn + other) % 5 == 0,
                 keep_on_close: (turn + other) % 2 == 0,
                 steps_after: afterwards(turn + other),
+                whole_after: u8::from((turn + other) % 4 == 0),
                 ..Program::new(logs, lanes, steps)
             };
             let kills = (turn + other) % 3 == 0;
@@ -293,6 +294,7 @@ fn random(seed: u64) -> Program {
     Program {
         overwrite: [Overwrite::OldOrNew, Overwrite::MayLeaveGarbage][rng.below(2) as usize],
         keep_on_close: rng.below(2) == 0,
+        whole_after: [0, 0, 1, 2][rng.below(4) as usize],
         steps_after: afterwards(rng.below(12) as usize),
         ..Program::new(logs, lanes, steps)
     }

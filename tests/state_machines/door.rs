@@ -89,13 +89,22 @@ pub(crate) struct Upkeep {
     thresholds: Option<(u8, u8)>,
     pub(crate) in_commits: bool,
     relogs: bool,
+    /// After how many changes a block is logged whole; zero: however many there are.
+    whole_after: u8,
 }
 
 fn upkeep() -> impl Strategy<Value = Upkeep> {
     let pairs = vec![(40, 200), (96, 255), (255, 96), (100, 100), (0, 255)];
     let thresholds = prop::option::of(prop::sample::select(pairs));
-    (thresholds, any::<bool>(), prop::bool::weighted(0.3))
-        .prop_map(|(thresholds, in_commits, relogs)| Upkeep { thresholds, in_commits, relogs })
+    let whole_after = prop::sample::select(vec![0, 0, 1, 3]);
+    (thresholds, any::<bool>(), prop::bool::weighted(0.3), whole_after).prop_map(
+        |(thresholds, in_commits, relogs, whole_after)| Upkeep {
+            thresholds,
+            in_commits,
+            relogs,
+            whole_after,
+        },
+    )
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -218,7 +227,7 @@ impl Front {
 
     fn options(&self) -> Options<DynPolicy, DynHook> {
         let after = |milliseconds| Some(Duration::from_millis(milliseconds));
-        let Upkeep { thresholds, in_commits, relogs } = self.shape.upkeep;
+        let Upkeep { thresholds, in_commits, relogs, whole_after } = self.shape.upkeep;
         let options = any_options(self.policy, self.mutator.clone());
         let options = match thresholds {
             Some((first, second)) => options.thresholds(Thresholds::new(first, second)),
@@ -227,6 +236,7 @@ impl Front {
         options
             .upkeep_in_commits(in_commits)
             .relogs(relogs)
+            .whole_after(whole_after)
             .index_frames(64)
             .batch_blocks(self.shape.batch)
             .buffer_bytes(self.shape.buffer * BLOCK_BYTES)

@@ -30,6 +30,19 @@ pub(crate) enum Sees {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Whether a block of these operations has a long chain of frames, which an image of it would
+    /// end.
+    #[cold]
+    pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>]) -> bool {
+        let ends = |block| -> bool {
+            self.lock_share(block)
+                .is_ok_and(|mut share| share.ends_chain_of(block, self.whole_after))
+        };
+        (self.common.policy.logs_patches() || self.whole_after > 0)
+            && self.may_end_chains(operations.len())
+            && operations.iter().any(|operation| ends(operation.block()))
+    }
+
     /// Locks, reserves and commits in one call. Nothing is staged except for the old images, where
     /// the policy sees them.
     pub(crate) fn commit_at_once(
@@ -40,7 +53,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
+        seat.work.keeps_chains = !self.may_end_chains(operations.len());
         let result = self.commit_unstaged(seat, age, operations, durability, sees);
+        seat.work.keeps_chains = false;
         if sees != Sees::Operations {
             seat.staged.olds.clear();
         }

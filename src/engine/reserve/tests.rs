@@ -247,7 +247,10 @@ fn patches_that_fit_are_committed_whether_or_not_a_chain_is_to_end() {
         journal.commit(&[update(0)], Durability::Durable).expect("commits");
     }
     assert!(
-        shared.lock_share(BlockNumber(0)).expect("is not poisoned").ends_chain_of(BlockNumber(0))
+        shared
+            .lock_share(BlockNumber(0))
+            .expect("is not poisoned")
+            .ends_chain_of(BlockNumber(0), 0)
     );
     let many: Vec<_> = (0..10).map(update).collect();
     // What is gathered keeps commits from the shortest ways.

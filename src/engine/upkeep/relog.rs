@@ -121,10 +121,17 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let UpkeepCell { front, payload, blocks, .. } = cell;
         let waiting = Waiting::in_memory(&mut []);
         let mut scratch = HomeScratch { batch: &mut batch, front, payload, blocks, waiting };
+        // What others have reserved takes no copy.
+        let room = self.lane(lane).unreserved.left();
         let state = self.lock_lane(self.lane(lane))?;
         let (common, shares) = (&self.common, &mut SharesOf(self));
-        let kept =
-            kept_at_head(common, &state.lane, shares, &mut scratch, (goes, self.levels.copied));
+        let kept = kept_at_head(
+            common,
+            &state.lane,
+            shares,
+            &mut scratch,
+            (goes, self.levels.copied, room),
+        );
         drop(state);
         let kept = kept.map_err(Error::from).inspect_err(|error| self.fail_of(*error))?;
         Ok(kept.map(|Kept { blocks, .. }| {

@@ -224,7 +224,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut report = RelogReport::default();
         loop {
             let plan = lanes.with(lane, |at| {
-                plan(common, at.lane, indexes, scratch, (Goes::ByPolicy, u8::MAX))
+                plan(
+                    common,
+                    at.lane,
+                    indexes,
+                    scratch,
+                    (Goes::ByPolicy, u8::MAX, at.lane.free_bytes()),
+                )
             })??;
             let Some(plan) = plan else { return Ok(report) };
             // Without a block that turns out not to be readable the plan is another one.
@@ -402,9 +408,9 @@ pub struct Kept {
 }
 
 /// Finds what has to be stored anew so that the head of a lane can go on: as many blocks as a batch
-/// has at most. With [`Goes::IntoRecord`] it is what gains the most, and copies take at most the
-/// share `copied` of what comes free, in 256ths. With [`Goes::ToSlots`] the content leaves the
-/// ring. `None` where nothing comes free.
+/// has at most. With [`Goes::IntoRecord`] it is what gains the most. Copies then take at most `room`
+/// bytes, and the share `copied` of what comes free, in 256ths. With [`Goes::ToSlots`] the content
+/// leaves the ring. `None` where nothing comes free.
 ///
 /// Others commit meanwhile, so each block is to be looked at again once it is locked.
 ///
@@ -415,9 +421,9 @@ pub fn kept_at_head<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     lane: &Lane<P, H>,
     indexes: &mut impl Indexes,
     scratch: &mut HomeScratch<'_>,
-    (goes, copied): (Goes, u8),
+    (goes, copied, room): (Goes, u8, u64),
 ) -> Result<Option<Kept>, JournalError> {
-    let plan = plan(common, lane, indexes, scratch, (goes, copied))?;
+    let plan = plan(common, lane, indexes, scratch, (goes, copied, room))?;
     Ok(plan.map(|plan| Kept { blocks: plan.copies, bytes: plan.freed }))
 }
 
@@ -438,13 +444,13 @@ fn plan<L: Policy, K: Kernels, P: Pmem, H: Hook>(
     lane: &Lane<P, H>,
     indexes: &mut impl Indexes,
     scratch: &mut HomeScratch<'_>,
-    (goes, copied): (Goes, u8),
+    (goes, copied, room): (Goes, u8, u64),
 ) -> Result<Option<Plan>, JournalError> {
     // The owner's copy is one part.
     let is_owners = goes == Goes::ByPolicy;
     let geometry = &common.geometry;
     let share = lane.capacity_bytes().checked_div(SHARE_OF_RING).unwrap_or(0);
-    let limit = lane.free_bytes().min(share);
+    let limit = room.min(share);
     let mut reader = Reader {
         ring: lane.ring(),
         lane: lane.number(),

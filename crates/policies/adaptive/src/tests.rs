@@ -247,7 +247,7 @@ fn a_delta_bears_its_part_of_the_syncs_of_a_small_shield() {
 
 #[test]
 fn room_is_made_when_the_setting_says_so() {
-    assert_eq!(WEAR.thresholds(), Thresholds::new(192, 240));
+    assert_eq!(WEAR.thresholds(), Thresholds::new(240, 240));
     let copied = |settings: Settings| Adaptive::with(settings.reclaim_at(7)).thresholds();
     assert_eq!(copied(Settings::new()), Thresholds::new(7, 7).with_copied(224));
     // A copy takes 6.4 us of PCM, and a block of the disk 4 us.

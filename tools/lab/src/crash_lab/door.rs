@@ -70,6 +70,8 @@ struct Setting {
     /// How long a step is to take. One without any time reads the records at the heads.
     longest_stop: Duration,
     relogs: bool,
+    /// After how many changes a block is logged whole; zero: however many there are.
+    whole_after: u8,
     /// How many slots may hold what was read.
     clean_slots: u32,
     /// How many blocks the cache has room for, in which logged blocks are pinned; or none are.
@@ -93,6 +95,7 @@ impl Setting {
             thresholds: THRESHOLDS[rng.index(THRESHOLDS.len())],
             longest_stop: [Duration::from_millis(1), Duration::from_nanos(1)][rng.index(2)],
             relogs: rng.index(2) == 1,
+            whole_after: [0, 0, 2][rng.index(3)],
             clean_slots: [0, 2][rng.index(2)],
             pinned: [None, None, Some(PINNED_BLOCKS)][rng.index(3)],
             clock: None,
@@ -207,15 +210,14 @@ impl Door {
             .upkeep_in_commits(in_commits)
             .clean_slots(if slots { self.setting.clean_slots } else { 0 })
             .relogs(relogs)
+            .whole_after(self.setting.whole_after)
             .keep_on_close(self.setting.keeps_on_close)
             .drain_on_open(self.setting.drains_on_open);
         let tails = if self.setting.has_tails { Protocol::TailPointer } else { Protocol::OneFence };
         let options = options.protocol(tails);
+        let after = |millis| Some(Duration::from_millis(millis));
         let options = match self.setting.clock {
-            Some((commit, checkpoint)) => {
-                let [commit, checkpoint] = [commit, checkpoint].map(Duration::from_millis);
-                options.pacing(Pacing::new(Some(commit), None, Some(checkpoint)))
-            }
+            Some((commit, home)) => options.pacing(Pacing::new(after(commit), None, after(home))),
             None => options,
         };
         match self.setting.pinned {
@@ -224,8 +226,7 @@ impl Door {
         }
     }
 
-    /// Whether it is seen that what is pinned is in the cache. Not where what is gathered spills
-    /// to slots.
+    /// Whether what is pinned is seen in the cache. Not where what is gathered spills to slots.
     fn pins(&self) -> bool {
         self.setting.pinned.is_some() && !self.kind.wants_slots()
     }
