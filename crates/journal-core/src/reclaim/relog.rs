@@ -409,8 +409,8 @@ pub struct Kept {
 
 /// Finds what has to be stored anew so that the head of a lane can go on: as many blocks as a batch
 /// has at most. With [`Goes::IntoRecord`] it is what gains the most. Copies then take `room` bytes
-/// at most, and the share `copied` of what comes free, in 256ths. With [`Goes::ToSlots`] the content
-/// leaves the ring. `None` where nothing comes free.
+/// at most, and the share `copied` of what comes free, in 256ths. With [`Goes::ToSlots`] the
+/// content leaves the ring. `None` where nothing comes free.
 ///
 /// Others commit meanwhile, so each block is to be looked at again once it is locked.
 ///
