@@ -6,7 +6,6 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use journal_core::parts::share_of;
-use journal_core::units::LaneNumber;
 use journal_core::{
     BlockDevice as _, BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Scope,
     Site,
@@ -312,58 +311,4 @@ fn a_checkpoint_that_others_wait_for_does_all_the_same() {
         let left = lane_bytes - used;
         assert!(if is_whole { used == 0 } else { left >= shared.levels.left_behind_checkpoint() });
     }
-}
-
-/// A part of a list leaves out a block that was discarded since the lanes were durable. Another
-/// thread waits, so later parts come behind it. The checkpoint does not end without the block.
-#[test]
-fn a_block_that_an_early_part_of_a_list_left_out_is_not_forgotten() {
-    let blocks = 4096;
-    let disk = TinyDisk::new(blocks);
-    let block_bytes = journal_core::BlockSize::MIN.bytes();
-    let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
-    let nvm = Region::anonymous(1 << 20).expect("memory");
-    let journal: Journal<AnyPolicy, TinyMachine> =
-        Journal::format(nvm, disk, &options).expect("a journal");
-    let shared = journal.shared();
-    let shares = shared.shares.len();
-    assert!(shares > 2, "{shares} shares");
-    let in_share = |number: usize| {
-        (0..blocks).map(BlockNumber).filter(move |block| share_of(*block, shares) == number)
-    };
-    // The first part ends behind the second share, which has more nodes than a part.
-    let write = |block| {
-        journal.transact(|tx| tx.write(block, &vec![7; block_bytes])).expect("commits");
-    };
-    in_share(1).take(8).chain(in_share(2).take(8)).for_each(write);
-    let [left_out, other] = [0, 9].map(|at| in_share(1).nth(at).expect("there are enough"));
-    journal.transact_deferred(|tx| tx.discard(other)).expect("commits");
-    let (cell, ended) = (shared.lane(LaneNumber(0)), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let home = shared.lock_home().expect("free");
-        let checkpoint = scope.spawn(|| journal.checkpoint());
-        while shared.writes_home.all_find(|| true) {
-            std::thread::yield_now();
-        }
-        let share = shared.shares[0].lock().expect("free");
-        drop(home);
-        while cell.reach.has_deferred() {
-            std::thread::yield_now();
-        }
-        // The lane is fenced, and the list waits for the first share.
-        journal.transact(|tx| tx.discard(left_out)).expect("commits");
-        scope.spawn(|| {
-            while !ended.load(Ordering::Relaxed) {
-                drop(shared.upkeep.lock_first());
-            }
-        });
-        while !shared.upkeep.is_asked_for() {
-            std::thread::yield_now();
-        }
-        drop(share);
-        let made = checkpoint.join();
-        ended.store(true, Ordering::Relaxed);
-        made.expect("no panic").expect("writes home");
-    });
-    assert_eq!(journal.stats().expect("counts").total().used_bytes, 0);
 }
