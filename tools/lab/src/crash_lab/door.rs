@@ -145,7 +145,6 @@ enum Step {
 /// Why a program takes no further step with its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// There is no further step.
     Done,
     /// It opens the journal anew.
     Dropped,
@@ -176,8 +175,9 @@ impl Door {
         };
         let mut setting = Setting::drawn(&mut rng);
         let mut steps = drawn_steps(&mut rng, setting.lanes, STEPS);
-        if kind.wants_log() && rng.index(4) == 0 {
-            setting = Setting { lanes: 2, thresholds: (0, 255), pinned: None, ..setting };
+        if (kind.wants_log() || kind.wants_slots()) && rng.index(4) == 0 {
+            let relogs = setting.relogs || !kind.wants_log();
+            setting = Setting { lanes: 2, thresholds: (0, 255), pinned: None, relogs, ..setting };
             steps.splice(..STEPS / 2, a_move_beside_what_is_gathered(&mut rng));
         }
         let steps_after = drawn_steps(&mut rng, setting.lanes, 3);
@@ -313,17 +313,17 @@ fn drawn_steps(rng: &mut Rng, lanes: u16, count: usize) -> Vec<Step> {
 }
 
 /// Steps in two lanes, of which the first is ahead of the second. One block is moved, and changed
-/// in the second lane. Another one is gathered when the first is moved.
+/// in the second lane. When the first is moved, another one is gathered, and a third one with it.
 fn a_move_beside_what_is_gathered(rng: &mut Rng) -> Vec<Step> {
-    let touch = |others: usize, block: usize, end: End| {
-        let changes = vec![(block, Change::Touch)];
+    let touch = |others: usize, blocks: &[usize], end: End| {
+        let changes = blocks.iter().map(|block| (*block, Change::Touch)).collect();
         Step::Commit(Commit { others, changes, is_metadata: false, end })
     };
     let ahead = 2 + rng.index(3);
-    let mut steps = vec![touch(0, 1, End::Durable)];
-    steps.extend((0..ahead).map(|_| touch(0, 2, End::Durable)));
-    steps.extend([touch(0, 1, End::Gathered), Step::Tick]);
-    steps.extend([touch(1, 2, End::Durable), Step::Look]);
+    let mut steps = vec![touch(0, &[1], End::Durable)];
+    steps.extend((0..ahead).map(|_| touch(0, &[2], End::Durable)));
+    steps.extend([touch(0, &[1, 3], End::Gathered), Step::Tick]);
+    steps.extend([touch(1, &[2], End::Durable), Step::Look]);
     steps
 }
 
