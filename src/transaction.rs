@@ -14,6 +14,7 @@ use journal_core::parts::Operations as _;
 use journal_core::policy::{Kind, Patch, Placement, Policy, Update};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 
+use crate::engine::commit::Recorded;
 use crate::engine::reserve::Patching;
 use crate::engine::upkeep::trim::Becoming;
 use crate::error::Error;
@@ -101,14 +102,23 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 }
 
 impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
-    #[inline]
+    // C1: inlined, so that what is made here is stored once, where the caller keeps it.
+    #[inline(always)]
     pub(crate) fn begin(shared: &'j Shared<L, M>) -> Result<Self, Error> {
         shared.check_not_failed()?;
+        let seat = Self::sit_down(shared);
+        let age = seat.age();
+        Ok(Self { shared, seat, age, blocked: None, note: None })
+    }
+
+    /// Takes a seat for a transaction that begins.
+    #[inline(never)]
+    fn sit_down(shared: &'j Shared<L, M>) -> Seated<'j, DiskOf<M>> {
         let mut seat = shared.seats.sit();
         shared.choose_lane(&mut seat);
         seat.work.forget_wants();
-        let age = seat.next_age(shared.blocks.age_behind());
-        Ok(Self { shared, seat, age, blocked: None, note: None })
+        let _ = seat.next_age(shared.blocks.age_behind());
+        seat
     }
 
     /// Begins like [`begin`](Self::begin). The transaction waits no longer than `limit`, all of its
@@ -305,6 +315,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.patch(block, Some(hint), at, bytes)
     }
 
+    // C2: inlined, since its only work is one call.
+    #[inline(always)]
     fn patch(
         &mut self,
         block: BlockNumber,
@@ -370,7 +382,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
                 let is_live = read == Ok(true);
                 return self.patch_spare(block, hint, (is_live, patching), (at, bytes));
             }
-            let is_noted = self.seat.staged.note_patch(block, hint, at, bytes, bytes_max);
+            let is_noted = self.seat.staged.note_first_patch(block, hint, at, bytes, bytes_max);
             assert!(is_noted, "it is the block's first");
             if patching == Patching::OnKept {
                 self.seat.staged.lend_old(block);
@@ -480,7 +492,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// journal is opened again. A commit never fails for lack of space.
     #[inline]
     pub fn commit(mut self) -> Result<Option<Committed>, Error> {
-        self.commit_as(Durability::Durable)
+        let mut error = None;
+        let recorded = self.commit_as(Durability::Durable, &mut error);
+        self.told(recorded, error)
     }
 
     /// Commits without a fence: others see the transaction at once. The next
@@ -494,7 +508,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// # Errors
     /// The errors of [`commit`](Self::commit).
     pub fn commit_deferred(mut self) -> Result<Option<Committed>, Error> {
-        self.commit_as(Durability::Deferred)
+        let mut error = None;
+        let recorded = self.commit_as(Durability::Deferred, &mut error);
+        self.told(recorded, error)
     }
 
     /// Hands it to the *running transaction*, which gathers many transactions in ordinary memory.
@@ -550,39 +566,74 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     }
 
     #[inline(never)]
-    fn commit_as(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
+    fn commit_as(&mut self, durability: Durability, error: &mut Option<Error>) -> Option<Recorded> {
+        if let Err(one) = self.make_ready(durability) {
+            // The transaction is aborted when it is dropped, unless the journal has failed.
+            *error = Some(one);
+            return None;
+        }
+        let recorded = self.commit_staged(durability, error);
+        self.seat.staged.clear();
+        self.shared.see_to_room(error.is_none());
+        recorded
+    }
+
+    /// What the caller is told of a commit.
+    #[inline(always)]
+    fn told(
+        &self,
+        recorded: Option<Recorded>,
+        error: Option<Error>,
+    ) -> Result<Option<Committed>, Error> {
+        match error {
+            None => Ok(recorded.map(|recorded| recorded.committed(self.seat.work.lane))),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Does what comes before anything that is staged is committed.
+    #[inline]
+    fn make_ready(&mut self, durability: Durability) -> Result<(), Error> {
         if let Some(block) = self.blocked {
             return Err(Error::Conflict { block });
         }
         let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
         seat.defers = durability == Durability::Deferred;
         if seat.work.on_gathered || (self.note.is_some() && self.shared.gathering.is_noted()) {
-            // After an error the transaction is aborted when it is dropped, unless the journal has
-            // failed.
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }
         if self.note.is_some() {
             seat.work.names.set_note(self.note);
         }
-        let result = self.commit_staged(durability);
-        self.seat.staged.clear();
-        self.shared.see_to_room(&result);
-        result
+        Ok(())
     }
 
     /// Commits what is staged. Images that are kept for readers are handed over with their pages.
     #[inline]
-    fn commit_staged(&mut self, durability: Durability) -> Result<Option<Committed>, Error> {
+    fn commit_staged(
+        &mut self,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
         let (shared, seat): (_, &mut Seat<DiskOf<M>>) = (self.shared, &mut self.seat);
-        let lent = if seat.staged.has_loans() { shared.prepare_lent(seat)? } else { None };
+        let lent = match seat.staged.has_loans() {
+            true => shared.prepare_lent(seat),
+            false => Ok(None),
+        };
+        let lent = match lent {
+            Ok(lent) => lent,
+            Err(one) => {
+                *error = Some(one);
+                return None;
+            }
+        };
         let Seat { staged, work, .. } = seat;
-        let committed =
-            staged.ready(|operations| shared.commit_ready(work, operations, lent, durability))?;
-        let has_pages = staged.images() > 0 && shared.caches && !shared.pins;
-        if let (Some(committed), true) = (&committed, has_pages) {
-            shared.keep_pages(staged, committed);
+        let recorded = staged
+            .ready(|operations| shared.commit_ready(work, operations, lent, durability, error))?;
+        if staged.images() > 0 && shared.caches && !shared.pins {
+            shared.keep_pages(staged, &recorded.committed(work.lane));
         }
-        Ok(committed)
+        Some(recorded)
     }
 
     /// Runs `body`, and then `commit` on this. Where another transaction is in the way,

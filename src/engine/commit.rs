@@ -47,13 +47,15 @@
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
+use core::num::NonZero;
+
 use journal_core::parts::{
-    Alone, Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, OpenRecord, Operations,
-    Pace, Pieces, PiecesOf, Prepared, Several, Sole, share_of,
+    Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, OpenRecord, Operations, Pace,
+    Pieces, PiecesOf, Prepared, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
-use journal_core::{BlockNumber, CommitError, Committed, Durability, MediumError, Operation, Rule};
+use journal_core::{BlockNumber, CommitError, Committed, Durability, MediumError, Rule};
 use pmem_sys::StoreLockGuard;
 
 use crate::engine::read::Keeps;
@@ -117,6 +119,41 @@ pub(super) struct RecordTo {
 /// its lines later.
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
+/// The record of a transaction, returned in two registers. Through memory it would be loaded wider
+/// than it was stored (C1). The lane is that of the transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    stamp: NonZero<u64>,
+    sequence: Sequence,
+}
+
+impl Recorded {
+    /// The record of a commit. An error is stored apart.
+    #[inline(always)]
+    pub(crate) fn of(
+        result: Result<Option<Committed>, Error>,
+        error: &mut Option<Error>,
+    ) -> Option<Self> {
+        match result {
+            // No stamp is zero.
+            Ok(Some(Committed { stamp, sequence, .. })) => {
+                NonZero::new(stamp.raw()).map(|stamp| Self { stamp, sequence })
+            }
+            Ok(None) => None,
+            Err(one) => {
+                *error = Some(one);
+                None
+            }
+        }
+    }
+
+    /// This record, which is in `lane`.
+    #[inline(always)]
+    pub(crate) fn committed(self, lane: LaneNumber) -> Committed {
+        Committed { lane, sequence: self.sequence, stamp: Stamp(self.stamp.get()) }
+    }
+}
+
 /// A record that is being stored in a lane.
 pub(super) struct Recording {
     pub(super) open: OpenRecord,
@@ -137,11 +174,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         operations: &Ready<'_>,
         prepared: Option<Result<Prepared, CommitError>>,
         durability: Durability,
-    ) -> Result<Option<Committed>, Error> {
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
         let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
         if let Some(operation) = operations.only_operation() {
-            if let Some(result) = self.commit_taken(work, operation, keeps, durability) {
-                return result;
+            let recorded = self.commit_taken(work, operation, keeps, durability, error);
+            if recorded.is_some() || error.is_some() {
+                return recorded;
             }
         }
         // Patches that the policy need not be asked about are looked at once.
@@ -152,88 +191,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let pieces = pieces.as_ref().filter(|_| of_pieces.is_some());
         let prepared = of_pieces.map(Ok).or(prepared);
         let prepared = prepared.unwrap_or_else(|| self.prepare_held(work, operations));
-        self.commit_and_give_back(work, operations, keeps, (prepared, pieces), durability)
-    }
-
-    /// Commits the only operation of a transaction that has its block, and has reserved what it
-    /// takes. `None` where what is logged depends on more than the operation; then nothing has
-    /// changed.
-    #[inline]
-    fn commit_taken(
-        &self,
-        work: &mut Work,
-        operation: &Operation<'_>,
-        keeps: Keeps,
-        durability: Durability,
-    ) -> Option<Result<Option<Committed>, Error>> {
-        // It may name more than one record of what was gathered, or where a block was given up.
-        let names_several = work.names.count() > 1 || work.names.note().is_some();
-        let is_usual = !(work.bypasses || work.on_gathered || names_several);
-        if !is_usual || self.common.policy.counts_alike() {
-            return None;
-        }
-        if Several::may_be(operation) {
-            return self.commit_taken_as::<Several<'_>>(work, operation, keeps, durability);
-        }
-        self.commit_taken_as::<Sole<'_>>(work, operation, keeps, durability)
-    }
-
-    #[inline]
-    fn commit_taken_as<'o, A: Alone<'o, L, M::Kernels>>(
-        &self,
-        work: &mut Work,
-        operation: &Operation<'o>,
-        keeps: Keeps,
-        durability: Durability,
-    ) -> Option<Result<Option<Committed>, Error>> {
-        let (_, encoded) = work.for_one();
-        let mut alone = A::of(&self.common, operation, encoded)?;
-        let most = self.common.sole_bytes_max(alone.sole());
-        if most > work.reserved_bytes {
-            return None;
-        }
-        alone.sole_mut().name(&work.names);
-        let store = || self.store_taken(work, alone, (most, durability));
-        let result = self.fail_on_panic(store).map(Some);
-        self.give_back_after(work, core::slice::from_ref(operation), keeps, &result);
-        Some(result)
-    }
-
-    /// Stores the record of an operation that is encoded, and makes it durable if that is asked
-    /// for.
-    #[inline(always)]
-    fn store_taken<'o, A: Alone<'o, L, M::Kernels>>(
-        &self,
-        work: &mut Work,
-        alone: A,
-        (most, durability): (u64, Durability),
-    ) -> Result<Committed, Error> {
-        let (lane, overwritten) = (work.lane, work.overwritten);
-        self.check_not_failed()?;
-        self.make_deferred_durable(Some(lane))?;
-        let cell = self.lane(lane);
-        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
-        self.check_not_failed()?;
-        self.put_in_hand(&mut state, work, most);
-        let takes_in_first = work.takes_in_first;
-        // `encoded` still holds what `A::of` has encoded.
-        let (front, encoded) = work.for_one();
-        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
-        let mut record = self.begin_record(&state, cell, to);
-        let open = &mut record.open;
-        // As in `Lane::store_part`: no lock takes an exchange once something streams.
-        let foretold =
-            takes_in_first.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
-        foretold.into_iter().for_each(|frame| self.take_in(frame));
-        let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
-        debug_assert!(
-            foretold.is_none_or(|foretold| foretold.payload == frame.payload),
-            "it lies where it was told"
-        );
-        if !takes_in_first {
-            self.take_in(frame);
-        }
-        self.end_record(state, record, cell, 1)
+        let prepared = (prepared, pieces);
+        let result = self.commit_and_give_back(work, operations, keeps, prepared, durability);
+        Recorded::of(result, error)
     }
 
     /// Commits operations whose blocks are locked and for which room is reserved. `None` when
@@ -793,6 +753,7 @@ pub(super) fn failed_fence<L, M: Machine, T>(
 
 pub(crate) mod at_once;
 mod give_back;
+mod taken;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -233,7 +233,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ///
     /// # Errors
     /// The age of the transaction that has the block instead, or will have it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_lock_block(
         &self,
         share: &mut Share,
@@ -472,7 +472,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Reserves the bytes of a block beside others, where room for its frame is reserved.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reserve_one_more(
         &self,
         work: &mut Work,
@@ -610,7 +610,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Like [`reserve_frame`](Self::reserve_frame), where the block was looked up in the index.
-    #[inline]
+    #[inline(always)]
     fn reserve_frame_of(
         &self,
         share: &mut Share,
@@ -657,7 +657,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Like [`try_reserve`](Self::try_reserve), where `kept` bytes have to be left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_reserve_above(&self, work: &mut Work, more: u64, kept: u64) -> bool {
         let is_there = (kept == 0 && self.take_from_hand(work.lane, more))
             || self.take_bytes(work.lane, more, kept);
@@ -701,7 +701,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Reserves bytes that its holder has in hand, if this thread has the lane without waiting for
     /// anything: no locked instruction comes into it.
-    #[inline]
+    #[inline(always)]
     fn take_from_hand(&self, lane: LaneNumber, bytes: u64) -> bool {
         if bytes > self.in_hand_max() || self.is_room_awaited() {
             return false;

@@ -45,7 +45,8 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
-    pub(super) const NONE: Self = Self { first: NONE, count: 0, bytes: 0, start: 0 };
+    #[cfg(test)]
+    const NONE: Self = Self { first: NONE, count: 0, bytes: 0, start: 0 };
 
     /// Which of all patches they are, once the transaction is ready.
     #[inline]
@@ -84,6 +85,26 @@ impl StagedPatches {
         !new.is_empty() && self.bytes.len() + new.len() <= u32::MAX as usize
     }
 
+    /// Adds the first patch of a block, if there is room for it.
+    #[inline]
+    pub(super) fn add_first(&mut self, at: usize, new: &[u8], bytes_max: usize) -> Option<Patches> {
+        if new.len() > bytes_max || !self.takes(new) {
+            return None;
+        }
+        let number = self.push(at, new, NONE);
+        Some(Patches { first: number, count: 1, bytes: new.len() as u32, start: 0 })
+    }
+
+    /// Appends a patch, of which `next` comes next in its block. Returns its number.
+    #[inline]
+    fn push(&mut self, at: usize, new: &[u8], next: u32) -> u32 {
+        // There are no more patches than bytes, and a block has at most 64 KiB.
+        let (start, number) = (self.bytes.len() as u32, self.patches.len() as u32);
+        self.patches.push(StagedPatch { at: at as u32, len: new.len() as u32, start, next });
+        self.bytes.extend_from_slice(new);
+        number
+    }
+
     /// Adds a patch to those of a block, if there is room for it. They have `bytes_max` bytes at
     /// most, and that is half a block or less. So there is room in a block for what a policy puts
     /// before each of them.
@@ -117,10 +138,7 @@ impl StagedPatches {
         if overlaps || is_too_much || !self.takes(new) {
             return false;
         }
-        // There are no more patches than bytes, and a block has at most 64 KiB.
-        let (start, number) = (self.bytes.len() as u32, self.patches.len() as u32);
-        self.patches.push(StagedPatch { at: at as u32, len: new.len() as u32, start, next });
-        self.bytes.extend_from_slice(new);
+        let number = self.push(at, new, next);
         match before {
             NONE => to.first = number,
             before => self.patches[before as usize].next = number,
@@ -174,7 +192,15 @@ mod tests {
                 let new = vec![byte; len];
                 let before = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));
                 let before: Vec<_> = before.collect();
-                if staged.add(&mut patches, at, &new, (BLOCK, BLOCK / 2)) {
+                let is_added = match patches.count {
+                    0 => {
+                        let first = staged.add_first(at, &new, BLOCK / 2);
+                        patches = first.unwrap_or(patches);
+                        first.is_some()
+                    }
+                    _ => staged.add(&mut patches, at, &new, (BLOCK, BLOCK / 2)),
+                };
+                if is_added {
                     image[at..][..len].copy_from_slice(&new);
                 } else {
                     let after = staged.each(&patches).map(|(at, new)| (at, new.to_vec()));

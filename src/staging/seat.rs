@@ -32,6 +32,8 @@ const KEPT_SEATS: usize = 8;
 pub(crate) struct Seat<D> {
     /// No other seat of the journal has this number. Numbers start at 1, so that no age is zero.
     number: u64,
+    /// Which of the thread's seats it is.
+    at: usize,
     /// Transactions begun here. The count may wrap around: ages are of one seat each, and are
     /// compared while their transactions live.
     clock: u64,
@@ -59,9 +61,10 @@ impl<D> Reading<'_, D> {
 }
 
 impl<D> Seat<D> {
-    fn new(number: u64, lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
+    fn new((at, number): (usize, u64), lane: LaneNumber, device: D, geometry: &Geometry) -> Self {
         Self {
             number,
+            at,
             clock: 0,
             favourite: lane,
             device,
@@ -93,6 +96,12 @@ impl<D> Seat<D> {
     #[inline]
     pub(crate) fn next_age(&mut self, behind: Age) -> Age {
         self.clock = (self.clock.max(behind.0 >> NUMBER_BITS) + 1) & CLOCK_MAX;
+        self.age()
+    }
+
+    /// The age of the transaction that began last.
+    #[inline]
+    pub(crate) const fn age(&self) -> Age {
         Age(self.clock << NUMBER_BITS | self.number)
     }
 
@@ -103,14 +112,11 @@ impl<D> Seat<D> {
     }
 }
 
-/// A seat, as long as a transaction sits there.
+/// A seat, as long as a transaction sits there. A function returns it in two registers (C1).
 #[derive(Debug)]
 pub(crate) struct Seated<'s, D: Send> {
     /// `Some`, until the seat is given back.
     seat: Option<Box<Seat<D>>>,
-    /// Which of the thread's seats it is.
-    at: usize,
-    number: u64,
     seats: &'s Seats<D>,
     /// The value stays in its thread.
     _stays: PhantomData<MutexGuard<'s, ()>>,
@@ -136,11 +142,11 @@ impl<D: Send> Seated<'_, D> {
     /// Gives the seat back, in fewer steps than dropping it takes.
     #[inline(always)]
     pub(crate) fn leave(mut self) {
-        if let (Some(seat), true) = (self.seat.take(), self.at < KEPT_SEATS) {
-            let (at, number) = (self.at, self.number);
+        if self.at < KEPT_SEATS {
+            let (at, number, seat) = (self.at, self.number, self.seat.take());
             self.seats.own.with(
                 #[inline(always)]
-                |own| own.give_back(at, number, Some(seat)),
+                |own| own.give_back(at, number, seat),
             );
             core::mem::forget(self);
         }
@@ -151,7 +157,9 @@ impl<D: Send> Drop for Seated<'_, D> {
     /// By what it holds, and not by its address, so that the caller can keep it in registers (C1).
     #[inline(always)]
     fn drop(&mut self) {
-        self.seats.take_back(self.at, self.number, self.seat.take());
+        if let Some(seat) = self.seat.take() {
+            self.seats.take_back(seat);
+        }
     }
 }
 
@@ -263,9 +271,10 @@ pub(crate) struct Seats<D: Send> {
 
 impl<D: Send> Seats<D> {
     #[inline(never)]
-    fn take_back(&self, at: usize, number: u64, seat: Option<Box<Seat<D>>>) {
+    fn take_back(&self, seat: Box<Seat<D>>) {
+        let (at, number) = (seat.at, seat.number);
         // A thread that panics leaves nothing that any thread uses again.
-        let seat = seat.filter(|_| at < KEPT_SEATS && !std::thread::panicking());
+        let seat = Some(seat).filter(|_| at < KEPT_SEATS && !std::thread::panicking());
         self.own.with(|own| own.give_back(at, number, seat));
     }
 }
@@ -284,37 +293,37 @@ impl<D: BlockDevice + Clone + Send> Seats<D> {
     /// Takes a seat of this thread's own.
     #[inline(always)]
     pub(crate) fn sit(&self) -> Seated<'_, D> {
-        let (at, seat) = match self.own.with(
+        let first = self.own.with(
             #[inline(always)]
             |own| own.first.take(),
-        ) {
-            Some(seat) => (0, seat),
-            None => self.sit_elsewhere(),
-        };
-        Seated { number: seat.number, seat: Some(seat), at, seats: self, _stays: PhantomData }
+        );
+        let seat = first.unwrap_or_else(|| self.sit_elsewhere());
+        Seated { seat: Some(seat), seats: self, _stays: PhantomData }
     }
 
     /// Takes a seat where the first one is not at hand.
     #[inline(never)]
-    fn sit_elsewhere(&self) -> (usize, Box<Seat<D>>) {
+    fn sit_elsewhere(&self) -> Box<Seat<D>> {
         match self.own.with(OwnSeats::take) {
-            Some(Taken { at, seat: Some(seat), .. }) => (at, seat),
-            Some(Taken { at, number, seat: None }) => (at, self.make(number)),
+            Some(Taken { seat: Some(seat), .. }) => seat,
+            Some(Taken { at, number, seat: None }) => self.make(at, number),
             None => self.add(),
         }
     }
 
     #[cold]
-    fn add(&self) -> (usize, Box<Seat<D>>) {
+    fn add(&self) -> Box<Seat<D>> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) as u64 + 1;
         assert!(number >> NUMBER_BITS == 0, "no memory holds the seats that there are before it");
-        let seat = self.make(number);
-        (self.own.with(|own| own.add(number)), seat)
+        // What it is made of may panic, and then it is none of the thread's seats.
+        let mut seat = self.make(0, number);
+        seat.at = self.own.with(|own| own.add(number));
+        seat
     }
 
     #[cold]
-    fn make(&self, number: u64) -> Box<Seat<D>> {
-        Box::new(Seat::new(number, self.another_lane(), self.handle(), &self.geometry))
+    fn make(&self, at: usize, number: u64) -> Box<Seat<D>> {
+        Box::new(Seat::new((at, number), self.another_lane(), self.handle(), &self.geometry))
     }
 
     /// Another handle of the device.

@@ -136,13 +136,19 @@ impl Staged {
         self.images.spare_page()
     }
 
+    #[inline]
     fn find(&self, block: BlockNumber) -> Result<usize, usize> {
         // Most transactions touch their blocks in order.
         match self.blocks.last() {
             None => Err(0),
             Some(last) if last.block < block => Err(self.blocks.len()),
-            _ => self.blocks.binary_search_by_key(&block, |staged| staged.block),
+            _ => self.search(block),
         }
+    }
+
+    #[inline(never)]
+    fn search(&self, block: BlockNumber) -> Result<usize, usize> {
+        self.blocks.binary_search_by_key(&block, |staged| staged.block)
     }
 
     /// The block of one of the operations.
@@ -157,6 +163,7 @@ impl Staged {
     }
 
     /// Whether the transaction changes this block.
+    #[inline]
     pub(crate) fn has(&self, block: BlockNumber) -> bool {
         self.find(block).is_ok()
     }
@@ -182,6 +189,29 @@ impl Staged {
         }
     }
 
+    /// Notes the first patch of a block that the transaction has not touched yet. Returns whether
+    /// it is noted, as [`note_patch`](Self::note_patch) does.
+    #[inline]
+    pub(crate) fn note_first_patch(
+        &mut self,
+        block: BlockNumber,
+        hint: Option<Hint>,
+        at: usize,
+        new: &[u8],
+        bytes_max: usize,
+    ) -> bool {
+        let bytes_max = bytes_max.min(self.block_bytes / 2);
+        let Err(before) = self.find(block) else { return false };
+        let Some(patches) = self.patches.add_first(at, new, bytes_max) else { return false };
+        let staged = StagedBlock::new(block, hint, Content::Patched(patches));
+        if before == self.blocks.len() {
+            self.blocks.push(staged);
+        } else {
+            self.blocks.insert(before, staged);
+        }
+        true
+    }
+
     /// Notes a patch of a block without an image. Returns whether it is noted: a block that has an
     /// image or is discarded needs no such thing. A block can have too many patches, or patches of
     /// more than `bytes_max` bytes.
@@ -194,25 +224,16 @@ impl Staged {
         bytes_max: usize,
     ) -> bool {
         let limits = (self.block_bytes, bytes_max.min(self.block_bytes / 2));
-        match self.find(block) {
-            Ok(found) => {
-                let staged = &mut self.blocks[found];
-                let Content::Patched(patches) = &mut staged.content else { return false };
-                if !self.patches.add(patches, at, new, limits) {
-                    return false;
-                }
-                staged.hint.change(hint);
-                staged.is_said |= hint.is_some();
-            }
-            Err(before) => {
-                let mut patches = Patches::NONE;
-                if !self.patches.add(&mut patches, at, new, limits) {
-                    return false;
-                }
-                let content = Content::Patched(patches);
-                self.blocks.insert(before, StagedBlock::new(block, hint, content));
-            }
+        let Ok(found) = self.find(block) else {
+            return self.note_first_patch(block, hint, at, new, bytes_max);
+        };
+        let staged = &mut self.blocks[found];
+        let Content::Patched(patches) = &mut staged.content else { return false };
+        if !self.patches.add(patches, at, new, limits) {
+            return false;
         }
+        staged.hint.change(hint);
+        staged.is_said |= hint.is_some();
         true
     }
 

@@ -1,6 +1,6 @@
 //! What the cache takes of a transaction whose blocks are another one's by then.
 
-use journal_core::BlockNumber;
+use journal_core::{BlockNumber, Operation};
 use pmem_sys::Region;
 use sim_disk::Mutator;
 
@@ -83,9 +83,11 @@ fn what_is_pinned_is_kept_before_its_block_is_let_go() {
             .expect("is free, and fits");
         staged.write(block, Hint::DATA, &[byte; BLOCK]);
         let durability = Durability::Durable;
-        let committed =
-            staged.ready(|operations| shared.commit_ready(work, operations, None, durability));
-        committed.expect("commits").expect("is logged");
+        let mut error = None;
+        let recorded = staged.ready(|operations| {
+            shared.commit_ready(work, operations, None, durability, &mut error)
+        });
+        assert!(recorded.is_some() && error.is_none(), "commits, and is logged");
         let misses = || journal.stats().expect("counts").cached.misses;
         let before = misses();
         journal.read(block, &mut content).expect("reads");

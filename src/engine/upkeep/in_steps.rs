@@ -483,8 +483,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     /// What the step meets is no error of the commit, which is durable. Where the journal fails,
     /// the next call is told.
     #[inline(always)]
-    pub(crate) fn see_to_room<R>(&self, committed: &Result<R, Error>) {
-        if self.bell.asks_commits() && committed.is_ok() {
+    pub(crate) fn see_to_room(&self, is_committed: bool) {
+        if self.bell.asks_commits() && is_committed {
             let _ = self.make_room_in_commit();
         }
     }

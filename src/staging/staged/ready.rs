@@ -4,7 +4,7 @@ use journal_core::parts::Operations;
 use journal_core::policy::{Change, Patch, Update};
 use journal_core::{BlockNumber, Operation};
 
-use super::{Content, Staged};
+use super::{Content, Staged, StagedBlock};
 use crate::staging::changed_ranges::Touched;
 
 /// A transaction of no more patches than this commits without an allocation for them.
@@ -42,7 +42,7 @@ impl Staged {
         let patches = match count as usize {
             0 => &[],
             1 => {
-                one = each().next();
+                one = staged.only_patch();
                 one.as_slice()
             }
             2..=SOME_PATCHES => {
@@ -58,12 +58,32 @@ impl Staged {
                 &many[..]
             }
         };
-        let one = (staged.count() == 1).then(|| staged.operation_among(0, patches));
+        // It stays where it was made (C1).
+        let operation;
+        let one = match staged.count() {
+            1 => {
+                operation = staged.operation_among(0, patches);
+                Some(&operation)
+            }
+            _ => None,
+        };
         call(&Ready { staged, patches, one })
     }
 
-    /// One of the operations, with its patches, which are among these.
+    /// The only patch.
     #[inline]
+    fn only_patch(&self) -> Option<Patch<'_>> {
+        let patches = |staged: &'_ StagedBlock| match staged.content {
+            Content::Patched(patches) => Some(patches),
+            Content::Nothing | Content::Image(_) => None,
+        };
+        let patches = self.blocks.iter().find_map(patches)?;
+        let (at, bytes) = self.patches.each(&patches).next()?;
+        Some(Patch { at: at as u32, bytes })
+    }
+
+    /// One of the operations, with its patches, which are among these.
+    #[inline(always)]
     fn operation_among<'s>(&'s self, at: usize, patches: &'s [Patch<'s>]) -> Operation<'s> {
         let patches = match &self.blocks[at].content {
             Content::Patched(own) => &patches[own.range()],
@@ -73,7 +93,7 @@ impl Staged {
     }
 
     /// One of the operations, with its patches if it has nothing else.
-    #[inline]
+    #[inline(always)]
     pub(super) fn operation_with<'s>(
         &'s self,
         at: usize,
@@ -124,14 +144,19 @@ pub(crate) struct Ready<'s> {
     /// The patches of all blocks, in the order of the operations.
     patches: &'s [Patch<'s>],
     /// The operation, made once, where there is only one.
-    one: Option<Operation<'s>>,
+    one: Option<&'s Operation<'s>>,
 }
 
 impl<'s> Ready<'s> {
     /// The only operation, where there are no more, and nothing is lent for it.
     #[inline]
     pub(crate) fn only_operation(&self) -> Option<&Operation<'s>> {
-        self.one.as_ref().filter(|_| !self.staged.blocks[0].is_lent)
+        self.one.filter(|_| !self.staged.blocks[0].is_lent)
+    }
+
+    #[inline(never)]
+    fn one_of_many(&self, at: usize) -> Operation<'_> {
+        self.staged.operation_among(at, self.patches)
     }
 
     /// Whether some of them are patches.
@@ -149,14 +174,14 @@ impl Operations for Ready<'_> {
 
     #[inline]
     fn operation(&self, at: usize) -> Operation<'_> {
-        self.one.unwrap_or_else(|| self.staged.operation_among(at, self.patches))
+        self.one.copied().unwrap_or_else(|| self.one_of_many(at))
     }
 
     #[inline]
     fn with<'s, R>(&'s self, at: usize, call: impl FnOnce(&Operation<'s>) -> R) -> R {
-        match &self.one {
+        match self.one {
             Some(operation) => call(operation),
-            None => call(&self.staged.operation_among(at, self.patches)),
+            None => call(&self.one_of_many(at)),
         }
     }
 

@@ -364,9 +364,9 @@ impl<K: Kernels> Adaptive<K> {
     }
 
     /// What it costs to log something of a block.
-    const fn logged(&self, block_bytes: usize) -> Logged<'_> {
+    fn logged(&self, block_bytes: usize) -> Logged<'_> {
         let Settings { medium, disk, batches, .. } = &self.settings;
-        Logged { medium, disk, batches: *batches, block_bytes }
+        Logged::new(medium, disk, *batches, block_bytes)
     }
 
     /// Whether the longest patches that are taken without a new image cost less than that would.
@@ -391,9 +391,16 @@ impl<K: Kernels> Adaptive<K> {
         // The fewest sampled words with which no plain form pays; by half, since a sample may be
         // wrong.
         let bytes = |words: usize| block_bytes.saturating_mul(words) / deltas::SAMPLED_WORDS / 2;
-        let is_much = |words: &usize| PLAIN.iter().all(|form| !pays(*form, bytes(*words)));
-        let least = (2..=deltas::SAMPLED_WORDS).find(is_much).filter(|_| is_sure);
-        least.is_some_and(|least| deltas::sampled_words(old, new, least) >= least)
+        let is_much = |words: usize| PLAIN.iter().all(|form| !pays(*form, bytes(words)));
+        if !is_sure {
+            return false;
+        }
+        let (mut least, mut beyond) = (2, deltas::SAMPLED_WORDS.saturating_add(1));
+        while least < beyond {
+            let middle = least.midpoint(beyond);
+            if is_much(middle) { beyond = middle } else { least = middle.saturating_add(1) }
+        }
+        least <= deltas::SAMPLED_WORDS && deltas::sampled_words(old, new, least) >= least
     }
 
     /// The fewest bytes.

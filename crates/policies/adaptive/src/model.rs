@@ -118,16 +118,39 @@ pub(crate) fn copied_share(medium: &Medium, disk: &Disk) -> u8 {
     u8::try_from(share).unwrap_or(u8::MAX).min(COPIED_MAX)
 }
 
-/// What it costs to log something of a block of `block_bytes`, now and later.
+/// What it costs to log something of a block of a certain length, now and later. It is made once
+/// for each update: what takes a division is known from then on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged<'a> {
-    pub(crate) medium: &'a Medium,
-    pub(crate) disk: &'a Disk,
-    pub(crate) batches: Batches,
-    pub(crate) block_bytes: usize,
+    medium: &'a Medium,
+    disk: &'a Disk,
+    block_bytes: usize,
+    /// Lines of a block.
+    block_lines: u64,
+    /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
+    /// the syncs that come for the shield alone.
+    shielded_ns: u64,
 }
 
-impl Logged<'_> {
+impl<'a> Logged<'a> {
+    pub(crate) fn new(
+        medium: &'a Medium,
+        disk: &'a Disk,
+        batches: Batches,
+        block_bytes: usize,
+    ) -> Self {
+        let sync_ns = |blocks: u32| u64::from(disk.sync_ns).checked_div(blocks.into());
+        let shielded_ns = match sync_ns(batches.shielded) {
+            None => 0,
+            Some(behind_shield) => {
+                let anyway = sync_ns(batches.blocks).unwrap_or(0).saturating_mul(HOMES_PER_SHIELD);
+                medium.time_of(block_bytes).saturating_add(behind_shield.saturating_sub(anyway))
+            }
+        };
+        let block_lines = block_bytes.div_ceil(LINE_BYTES) as u64;
+        Self { medium, disk, block_bytes, block_lines, shielded_ns }
+    }
+
     /// Nanoseconds for `bytes` bytes: for their lines, and their part in what goes home later.
     pub(crate) fn time_of(&self, bytes: usize) -> u64 {
         self.medium.time_of(bytes).saturating_add(self.home_ns(bytes))
@@ -136,10 +159,12 @@ impl Logged<'_> {
     /// Nanoseconds of what goes home later for the room that `bytes` bytes take.
     fn home_ns(&self, bytes: usize) -> u64 {
         let lines = bytes.div_ceil(LINE_BYTES) as u64;
-        let lines_per_home =
-            (self.block_bytes.div_ceil(LINE_BYTES) as u64).saturating_mul(BLOCKS_PER_HOME);
-        let home_ns = lines.saturating_mul(self.disk.block_ns.into()).checked_div(lines_per_home);
-        home_ns.unwrap_or(0)
+        let of_lines = lines.saturating_mul(self.disk.block_ns.into()) / BLOCKS_PER_HOME;
+        // A shift, since it is asked for many lengths, and blocks are powers of two.
+        match self.block_lines.is_power_of_two() {
+            true => of_lines.checked_shr(self.block_lines.trailing_zeros()).unwrap_or(0),
+            false => of_lines.checked_div(self.block_lines).unwrap_or(0),
+        }
     }
 
     /// Nanoseconds of a block in a log on this disk, with its part in what goes home later. It
@@ -152,20 +177,9 @@ impl Logged<'_> {
         on_disk_ns.saturating_add(name_ns).saturating_add(home_ns)
     }
 
-    /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
-    /// the syncs that come for the shield alone.
-    fn shielded(&self) -> u64 {
-        let Batches { blocks, shielded } = self.batches;
-        let sync_ns = |blocks: u32| u64::from(self.disk.sync_ns).checked_div(blocks.into());
-        let Some(behind_shield) = sync_ns(shielded) else { return 0 };
-        let anyway = sync_ns(blocks).unwrap_or(0).saturating_mul(HOMES_PER_SHIELD);
-        let more = behind_shield.saturating_sub(anyway);
-        self.medium.time_of(self.block_bytes).saturating_add(more)
-    }
-
     /// Nanoseconds for a delta of `bytes` bytes in this form. A whole image needs no shield.
     pub(crate) fn time_as(&self, form: Form, bytes: usize) -> u64 {
-        let shield_ns = self.shielded() / DELTAS_PER_SHIELD;
+        let shield_ns = self.shielded_ns / DELTAS_PER_SHIELD;
         let coding_ns = coding_ns(form, self.block_bytes);
         self.time_of(bytes).saturating_add(coding_ns).saturating_add(shield_ns)
     }

@@ -1,0 +1,98 @@
+//! The lone operation of a transaction that has locked its block: it is stored as
+//! [`commit_short`](crate::engine::commit_short) stores one, without being prepared.
+
+use journal_core::parts::{Alone, Several, Sole};
+use journal_core::policy::Policy;
+use journal_core::{Committed, Durability, Operation};
+
+use crate::engine::commit::{RecordTo, Recorded};
+use crate::engine::read::Keeps;
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::shared::Shared;
+use crate::staging::work::Work;
+
+impl<L: Policy, M: Machine> Shared<L, M> {
+    /// Commits the only operation of a transaction that has its block, and has reserved what it
+    /// takes. Where what is logged depends on more than the operation, it returns no record, stores
+    /// no error, and has changed nothing.
+    #[inline]
+    pub(super) fn commit_taken(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'_>,
+        keeps: Keeps,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
+        // It may name more than one record of what was gathered, or where a block was given up.
+        let names_several = work.names.count() > 1 || work.names.note().is_some();
+        let is_usual = !(work.bypasses || work.on_gathered || names_several);
+        if !is_usual || self.common.policy.counts_alike() {
+            return None;
+        }
+        if Several::may_be(operation) {
+            return self.commit_taken_as::<Several<'_>>(work, operation, keeps, durability, error);
+        }
+        self.commit_taken_as::<Sole<'_>>(work, operation, keeps, durability, error)
+    }
+
+    #[inline]
+    fn commit_taken_as<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        operation: &Operation<'o>,
+        keeps: Keeps,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
+        let (_, encoded) = work.for_one();
+        let mut alone = A::of(&self.common, operation, encoded)?;
+        let most = self.common.sole_bytes_max(alone.sole());
+        if most > work.reserved_bytes {
+            return None;
+        }
+        alone.sole_mut().name(&work.names);
+        let store = || self.store_taken(work, alone, (most, durability));
+        let result = self.fail_on_panic(store).map(Some);
+        self.give_back_after(work, core::slice::from_ref(operation), keeps, &result);
+        Recorded::of(result, error)
+    }
+
+    /// Stores the record of an operation that is encoded, and makes it durable if that is asked
+    /// for.
+    #[inline(always)]
+    fn store_taken<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        alone: A,
+        (most, durability): (u64, Durability),
+    ) -> Result<Committed, Error> {
+        let (lane, overwritten) = (work.lane, work.overwritten);
+        self.check_not_failed()?;
+        self.make_deferred_durable(Some(lane))?;
+        let cell = self.lane(lane);
+        let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
+        self.check_not_failed()?;
+        self.put_in_hand(&mut state, work, most);
+        let takes_in_first = work.takes_in_first;
+        // `encoded` still holds what `A::of` has encoded.
+        let (front, encoded) = work.for_one();
+        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
+        let mut record = self.begin_record(&state, cell, to);
+        let open = &mut record.open;
+        // As in `Lane::store_part`: no lock takes an exchange once something streams.
+        let foretold =
+            takes_in_first.then(|| self.common.sole_frame(alone.sole(), &state.lane, open));
+        foretold.into_iter().for_each(|frame| self.take_in(frame));
+        let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
+        debug_assert!(
+            foretold.is_none_or(|foretold| foretold.payload == frame.payload),
+            "it lies where it was told"
+        );
+        if !takes_in_first {
+            self.take_in(frame);
+        }
+        self.end_record(state, record, cell, 1)
+    }
+}
