@@ -320,6 +320,10 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         let mut taken = FreeRoom::default();
         let mut next = 0;
         while next < operations.count() {
+            // The caller prepares it anew without what is lent: that is not for several parts.
+            if prepared.parts > 0 && operations.has_lent_old(next) {
+                return Err(CommitError::TooManyFrames);
+            }
             prepared.at_hand = next == 0;
             next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
             let Decided { count, encoded, images, appends, .. } = *scratch.decided;

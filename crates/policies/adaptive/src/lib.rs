@@ -244,6 +244,9 @@ const PATCH_BYTES_MAX: usize = 256;
 /// Forms whose length is known before anything is encoded.
 const PLAIN: [Form; 3] = [Form::Runs, Form::Words, Form::SubBlocks];
 
+/// The one of them that is encoded in the least time.
+const QUICKEST: Form = Form::SubBlocks;
+
 impl<K: Kernels> Adaptive<K> {
     /// What it does with an update, and why. The payload is in `out` where there is one.
     pub fn choose(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Choice {
@@ -388,17 +391,17 @@ impl<K: Kernels> Adaptive<K> {
             && !matches!(self.settings.bypass, Bypass::Above(_))
             && !coder_pays(Form::Moves)
             && !coder_pays(Form::Xor);
-        // The fewest sampled words with which no plain form pays; by half, since a sample may be
-        // wrong.
-        let bytes = |words: usize| block_bytes.saturating_mul(words) / deltas::SAMPLED_WORDS / 2;
-        let is_much = |words: usize| PLAIN.iter().all(|form| !pays(*form, bytes(words)));
         if !is_sure {
             return false;
         }
+        // The fewest sampled words with which no plain form pays; by half, since a sample may be
+        // wrong. Of as many bytes, the form that is quickest to encode costs the least.
+        let bytes = |words: usize| block_bytes.saturating_mul(words) / deltas::SAMPLED_WORDS / 2;
         let (mut least, mut beyond) = (2, deltas::SAMPLED_WORDS.saturating_add(1));
         while least < beyond {
             let middle = least.midpoint(beyond);
-            if is_much(middle) { beyond = middle } else { least = middle.saturating_add(1) }
+            let pays = pays(QUICKEST, bytes(middle));
+            if pays { least = middle.saturating_add(1) } else { beyond = middle }
         }
         least <= deltas::SAMPLED_WORDS && deltas::sampled_words(old, new, least) >= least
     }

@@ -127,9 +127,9 @@ pub(crate) struct Logged<'a> {
     block_bytes: usize,
     /// Lines of a block.
     block_lines: u64,
-    /// Nanoseconds of a block that goes through the shield: for its lines there, and its part in
-    /// the syncs that come for the shield alone.
-    shielded_ns: u64,
+    /// Nanoseconds of the shield for each delta. Of a block that goes through it, those are for its
+    /// lines there, and for its part in the syncs that come for the shield alone.
+    shield_ns: u64,
 }
 
 impl<'a> Logged<'a> {
@@ -140,7 +140,7 @@ impl<'a> Logged<'a> {
         block_bytes: usize,
     ) -> Self {
         let sync_ns = |blocks: u32| u64::from(disk.sync_ns).checked_div(blocks.into());
-        let shielded_ns = match sync_ns(batches.shielded) {
+        let shielded_ns: u64 = match sync_ns(batches.shielded) {
             None => 0,
             Some(behind_shield) => {
                 let anyway = sync_ns(batches.blocks).unwrap_or(0).saturating_mul(HOMES_PER_SHIELD);
@@ -148,7 +148,8 @@ impl<'a> Logged<'a> {
             }
         };
         let block_lines = block_bytes.div_ceil(LINE_BYTES) as u64;
-        Self { medium, disk, block_bytes, block_lines, shielded_ns }
+        let shield_ns = shielded_ns / DELTAS_PER_SHIELD;
+        Self { medium, disk, block_bytes, block_lines, shield_ns }
     }
 
     /// Nanoseconds for `bytes` bytes: for their lines, and their part in what goes home later.
@@ -157,6 +158,7 @@ impl<'a> Logged<'a> {
     }
 
     /// Nanoseconds of what goes home later for the room that `bytes` bytes take.
+    #[inline]
     fn home_ns(&self, bytes: usize) -> u64 {
         let lines = bytes.div_ceil(LINE_BYTES) as u64;
         let of_lines = lines.saturating_mul(self.disk.block_ns.into()) / BLOCKS_PER_HOME;
@@ -178,10 +180,10 @@ impl<'a> Logged<'a> {
     }
 
     /// Nanoseconds for a delta of `bytes` bytes in this form. A whole image needs no shield.
+    #[inline]
     pub(crate) fn time_as(&self, form: Form, bytes: usize) -> u64 {
-        let shield_ns = self.shielded_ns / DELTAS_PER_SHIELD;
         let coding_ns = coding_ns(form, self.block_bytes);
-        self.time_of(bytes).saturating_add(coding_ns).saturating_add(shield_ns)
+        self.time_of(bytes).saturating_add(coding_ns).saturating_add(self.shield_ns)
     }
 }
 

@@ -294,3 +294,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_quickest_form_is_that() {
+    let quickest = PLAIN.into_iter().min_by_key(|form| coding_ns(*form, LEN));
+    assert_eq!(quickest.map(|form| coding_ns(form, LEN)), Some(coding_ns(QUICKEST, LEN)));
+}
