@@ -315,7 +315,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         self.patch(block, Some(hint), at, bytes)
     }
 
-    // C2: inlined, since its only work is one call.
+    // C2: inlined, so that a write is one call where nothing is in its way.
     #[inline(always)]
     fn patch(
         &mut self,

@@ -2,7 +2,7 @@
 //! it is asked, and when it panics.
 
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,6 +21,9 @@ use nvm_journal::{
 
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
+/// The most frames of a part of a record.
+const FRAMES_PER_PART: u64 = 64;
+
 /// The block at which the policy does what it is told.
 const AT: u64 = 120;
 
@@ -31,9 +34,9 @@ enum Told {
     Panics,
 }
 
-/// Compressed deltas, of a policy that is told to do something.
+/// Compressed deltas, of a policy that is told to do something, and counts how often it is asked.
 #[derive(Clone, Default)]
-struct Asked(CompressedDelta, Arc<Mutex<Option<Told>>>);
+struct Asked(CompressedDelta, Arc<Mutex<Option<Told>>>, Arc<AtomicU64>);
 
 impl Policy for Asked {
     fn id(&self) -> PolicyId {
@@ -41,6 +44,7 @@ impl Policy for Asked {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        self.2.fetch_add(1, Ordering::Relaxed);
         let told = (update.block == block(AT)).then(|| self.1.lock().expect("is whole").take());
         match told.flatten() {
             Some(Told::Waits(says, hears)) => {
@@ -130,6 +134,7 @@ fn images_go_while_it_is_asked(name: &str, count: u64, writes: bool) {
     };
     let ((says, hears), (answers, is_answered)) = (channel(), channel());
     policy.is_told(Told::Waits(says, is_answered));
+    let before = policy.2.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         let journal = &journal;
         scope.spawn(move || {
@@ -151,6 +156,9 @@ fn images_go_while_it_is_asked(name: &str, count: u64, writes: bool) {
         };
         journal.transact(change).expect("commits");
     });
+    // Twice where there are several parts, and once more about the first part, on lent images.
+    let asked = policy.2.load(Ordering::Relaxed) - before;
+    assert!(asked <= 2 * (count + 1) + FRAMES_PER_PART, "{name}: asked {asked} times");
     for goes_home in [false, true] {
         (0..count).for_each(|at| assert!(read(&journal, at) == changed(at), "{name}, block {at}"));
         (count..=AT).for_each(|at| assert!(read(&journal, at) == image(at), "{name}, block {at}"));
@@ -167,6 +175,10 @@ fn images_that_go_while_the_policy_is_asked_are_not_asked_for_again() {
         // One part, which is at hand; several, about which the policy is asked again.
         images_go_while_it_is_asked(&format!("few-{writes}"), 3, writes);
         images_go_while_it_is_asked(&format!("many-{writes}"), 110, writes);
+        // All that is lent is in the first part, and not all of it is at hand when that is stored.
+        for count in 12..=28 {
+            images_go_while_it_is_asked(&format!("first-{writes}-{count}"), count, writes);
+        }
     }
 }
 

@@ -297,6 +297,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     ///
     /// # Errors
     /// `CannotPlace`, `TooManyFrames`, or `Unchanged` when nothing is left to be logged.
+    /// `TooManyFrames` also where another part would begin with an operation whose old image is
+    /// lent.
     pub fn prepare(
         &self,
         operations: &(impl Operations + ?Sized),

@@ -118,8 +118,8 @@ pub(crate) fn copied_share(medium: &Medium, disk: &Disk) -> u8 {
     u8::try_from(share).unwrap_or(u8::MAX).min(COPIED_MAX)
 }
 
-/// What it costs to log something of a block of a certain length, now and later. It is made once
-/// for each update: what takes a division is known from then on.
+/// What it costs to log something of a block of a certain length, now and later. What takes a
+/// division is computed when it is made, since many lengths are weighed then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logged<'a> {
     medium: &'a Medium,
