@@ -87,8 +87,8 @@ pub trait Operations {
     }
 
     /// Whether an update without an old image has one that its journal lends the policy
-    /// ([`Versions::with_old`](crate::commit::prepared::Versions::with_old)). Only what has one part
-    /// is prepared so.
+    /// ([`Versions::with_old`](crate::commit::prepared::Versions::with_old)). Only what has one
+    /// part is prepared so.
     #[inline]
     fn has_lent_old(&self, _at: usize) -> bool {
         false
