@@ -10,7 +10,7 @@
 //!     reached the cache, and a load gets what was stored only if it is no wider than the store. A
 //!     wider one waits for the fence: 13 to 19 of 205 ns, where a front was copied together and
 //!     loaded by lines. A lock guard returned through memory and copied by a wide load cost 40 ns.
-//!     What `begin` and `commit` return, copied so, cost 40 of 430 ns: inside, registers do.
+//!     What `begin` and `commit` return, copied so, cost 40 of 430 ns. It comes in registers now.
 //!     A masked load counts with all that it reaches over. What a function that is not inlined gets
 //!     by reference lies in memory, so the rest of a hot path does not work with it.
 //! C2. A commit makes few stores of its own. Each one queues behind those that stream. When the
