@@ -3,8 +3,8 @@
 //!
 //! Space is counted twice. The lane and the index count what is used. What is promised to
 //! transactions under way is counted beside them: `LaneCell::unreserved` says what of a lane is not
-//! promised, and `Share::reserved` how many frames are. So a commit cannot fail for lack of space,
-//! and a transaction that could is refused while it is made.
+//! promised, and `Share::reserved` how many frames are. So a commit cannot fail for lack of space.
+//! A call that finds no room is refused while its transaction is built.
 
 mod bypass;
 

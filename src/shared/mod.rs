@@ -304,7 +304,8 @@ impl<L, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Begins to bring into the caches where the entry of a block is, if anything is kept of it.
+    /// Begins to bring into the processor's caches the entry that the journal's cache has of a
+    /// block, if it has one.
     #[inline]
     pub(crate) fn prefetch_entry(&self, share: &Share, block: BlockNumber) {
         if let Some(line) = share.cache.as_ref().and_then(|cache| cache.line_of(block)) {

@@ -25,7 +25,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
         error: &mut Option<Error>,
     ) -> Option<Recorded> {
-        // It may name more than one record of what was gathered, or where a block was given up.
+        // Where it touches what was gathered, or gives a block up, its record may name several
+        // others. These ways have room for one name, and for no note.
         let names_several = work.names.count() > 1 || work.names.note().is_some();
         let is_usual = !(work.bypasses || work.on_gathered || names_several);
         if !is_usual || self.common.policy.counts_alike() {

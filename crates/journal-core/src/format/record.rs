@@ -229,7 +229,7 @@ pub(crate) struct HeaderFields<'a> {
     pub(crate) lane: LaneNumber,
     pub(crate) position: u64,
     pub(crate) sequence: Sequence,
-    /// Every record of the lane below this sequence is durable.
+    /// Every record of the lane below this sequence is durable. The header calls it `watermark`.
     pub(crate) durable_to: Sequence,
     pub(crate) stamp: Stamp,
     /// The epoch and the generation that it is written in.
@@ -239,8 +239,8 @@ pub(crate) struct HeaderFields<'a> {
 impl RecordHeader {
     /// The header of a part, its check being zero, for commits, copies and intents alike.
     ///
-    /// What is derived is derived here. Every other value comes from the maker of the record, in
-    /// [`HeaderFields`]: `space/part.rs`, `home/shield.rs` and `reclaim/relog.rs`.
+    /// This function makes flags, epoch and generation. The maker of the record gives every other
+    /// value in [`HeaderFields`]: `space/part.rs`, `home/shield.rs` and `reclaim/relog.rs`.
     #[inline(always)]
     pub(crate) fn of(fields: &HeaderFields<'_>) -> Self {
         const { assert!(LANES_MAX <= u8::MAX as u16, "a part has a name for each lane at most") };

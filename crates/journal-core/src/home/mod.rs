@@ -1,6 +1,6 @@
-//! Content goes home: superblocks, shield and device, with one owner.
+//! Content goes home. [`Home`] owns the superblocks, the shield and the device.
 //!
-//! A journal has one of them. The lanes and the indexes that it works on may be shared with
+//! A journal has one [`Home`]. The lanes and the indexes that it works on may be shared with
 //! committing threads: it borrows each only for a moment ([`Lanes`],
 //! [`Indexes`](crate::index::Indexes)).
 

@@ -8,9 +8,10 @@
 //! 4. The index is built from the accepted records, lanes merged by stamp. Torn slots may end lanes
 //!    earlier. Each block found is suspect at home. The table is asked again. An error up to here
 //!    leaves the medium untouched.
-//! 5. What was accepted and is not known durable is flushed: the superblock copy first of all, tail
-//!    words with it. One fence makes it durable, since a killed process may have stored it. Then
-//!    torn slot entries are voided, and a believed intent goes home again.
+//! 5. What was accepted and is not known durable is flushed: the intent, slots and their entries,
+//!    the superblock copy, records and tail words. One fence makes it durable, since a killed
+//!    process may have stored it. Then torn slot entries are voided, and a believed intent goes
+//!    home again.
 //! 6. A superblock of a new epoch is written, twice. From then on the journal is live.
 //!
 //! **Crash** anywhere in it: the next open finds the same records. The open has written only voids
@@ -105,8 +106,9 @@ impl<P: Pmem, H: Hook + Clone> Found<P, H> {
         Ok(Self { whole, hook, offsets, superblock, geometry, identity, resizes: false })
     }
 
-    /// Whether the open lets the store have the size of the device that it is given. A device that
-    /// is smaller may have no block less that the lanes still speak of.
+    /// Whether the open lets the store have the size of the device that it is given. The open
+    /// refuses a smaller device if a frame that it has found, or a believed intent, names a block
+    /// that the device lacks.
     ///
     /// A store with a disk-side log keeps its size: the log lies behind the last block. A store
     /// with slots can become larger only: what is left in a slot may name any block there was. A

@@ -465,8 +465,8 @@ pub trait Policy {
         false
     }
 
-    /// Whether it makes use of the disk-side log: a journal is laid out with one for it, where
-    /// nobody says otherwise.
+    /// Whether it makes use of the disk-side log. A journal is laid out with one for it only where
+    /// its options ask for that.
     fn wants_log(&self) -> bool {
         false
     }
@@ -501,8 +501,8 @@ pub trait Policy {
     }
 
     /// Whether slots, or the disk-side log, are where content lives: a checkpoint then writes home
-    /// only what the rings would have to keep. Slots go home when they run short, those written
-    /// longest ago first, and segments of the log that have the fewest blocks left.
+    /// only what the rings would have to keep. When slots run short, blocks in slots go home, those
+    /// used longest ago first. Of the log, the segments with the fewest blocks left go.
     fn keeps_in_slots(&self) -> bool {
         false
     }

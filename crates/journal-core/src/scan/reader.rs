@@ -42,7 +42,7 @@ pub(crate) struct CheckedPart<'a> {
 pub(crate) struct PartBounds {
     /// The lane offset that it ends at or before.
     pub(crate) end: u64,
-    /// How many blocks the device has: its frames are of those.
+    /// How many blocks the store has. Each frame of a valid part is of one of those.
     pub(crate) device_blocks: u64,
 }
 

@@ -1,8 +1,9 @@
 //! Walking a lane: how far its records go, and what their headers prove.
 //!
-//! The walk goes from the head from record to record until one is not whole. Unless the journal was
-//! closed, it then looks for headers in every line up to one ring length above the head. Those are
-//! evidence (watermarks, names, generations), and never replayed.
+//! The walk goes from the head from record to record until one is not whole. It then looks for
+//! headers in every line up to one ring length above the head; in a closed journal, in one line.
+//! These are never replayed. They and the headers of accepted records are evidence: watermarks,
+//! names, epochs and generations.
 
 use core::mem::offset_of;
 
