@@ -26,7 +26,7 @@ use crate::threads::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 /// The fewest and the most frames in the list of a checkpoint in steps, and which part of all
 /// frames it has in between. None has room for more than the index. One pass over the index makes a
 /// list.
-const LISTED: (usize, usize) = (1 << 12, 1 << 14);
+const LISTED: (usize, usize) = (1 << 12, 1 << 15);
 const LISTED_PART: usize = 8;
 
 /// A checkpoint that was ended behind a batch, so that another one can go on with it.

@@ -143,6 +143,13 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         found.map(|image| pmem_sys::copy_block(into, image)).is_some()
     }
 
+    fn keeps_up_to(&mut self, block: BlockNumber, newest: NodeId) -> bool {
+        if !self.0.caches {
+            return false;
+        }
+        self.0.lock_share(block).is_ok_and(|share| share.kept_up_to(block, newest).is_some())
+    }
+
     fn prefetch_kept(&mut self, block: BlockNumber) -> bool {
         if !self.0.caches {
             return false;

@@ -20,6 +20,11 @@
 //! OL7. The list knows the node of a frame, as long as the frame is in the index. So a step begins
 //!      at the old end of a block's chain, and need not go through what is newer. A node may have
 //!      another frame since: it is asked.
+//! OL8. The list is put in order from its beginning on, as far as a step needs it. No frame behind
+//!      that is older. Of those it is known where the first one of each lane lies.
+
+#[cfg(test)]
+mod tests;
 
 use crate::home::search::Search;
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -77,6 +82,13 @@ impl Listed {
             let frame = index.frame(*id);
             frame.block == self.block && self.is_of(&frame) && index.has_node(*id)
         })
+    }
+
+    /// Asks for the lines of its node, and of its block's newest frame.
+    pub(super) fn want_nodes(&self, index: &Index<impl IndexMemory>, wants: impl Fn(*const u8)) {
+        for id in [self.node, index.newest(self.block)].into_iter().flatten() {
+            index.want_node(id, &wants);
+        }
     }
 
     /// Its frame, and neighbours in the chain of the same record and block.
@@ -147,10 +159,10 @@ impl Listed {
 }
 
 impl Left {
-    /// What is left of a list.
+    /// What is left of a list and in order, oldest first.
     #[must_use]
     pub fn of<'l>(&self, listed: &'l [Listed]) -> &'l [Listed] {
-        listed.get(self.from..self.end).unwrap_or_default()
+        listed.get(self.from..self.ordered).unwrap_or_default()
     }
 }
 
@@ -161,11 +173,19 @@ const NODES_EACH: usize = 1 << 13;
 /// there.
 const VERSIONS: usize = 16;
 
+/// At least this number of frames is put in order at one go. Where assertions are on, it is a few,
+/// so that small lists have such parts too.
+const ORDERED_AT_ONCE: usize = if cfg!(debug_assertions) { 4 } else { 1 << 12 };
+
 /// Above the age of everything that is listed.
 const NO_LIMIT: (u32, Stamp) = (u32::MAX, Stamp(u64::MAX));
 
 /// A record of each lane: its sequence, and its lane offset.
 pub(super) type Records = [(Sequence, u64); LANES_MAX as usize];
+
+/// Behind every record, and before every one.
+const NO_RECORDS: Records = [(Sequence(u64::MAX), u64::MAX); LANES_MAX as usize];
+const AT_FIRST_RECORD: Records = [(Sequence(0), 0); LANES_MAX as usize];
 
 /// For each lane, the block that keeps its head back, if one does.
 pub(super) type Held = [Option<BlockNumber>; LANES_MAX as usize];
@@ -174,7 +194,14 @@ pub(super) type Held = [Option<BlockNumber>; LANES_MAX as usize];
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
     from: usize,
+    /// What lies before this is in order (OL8).
+    ordered: usize,
     end: usize,
+    /// In each lane, the first record of the frames that are not in order. Where that is not
+    /// known, it is before every record, so that no head moves.
+    behind_ordered: Records,
+    /// In each lane, no frame lies before this record.
+    passed: Bounds,
     /// In each lane, the first record that the list does not have.
     ends: Records,
     /// In each lane, where the list before this one ended. This one has nothing below.
@@ -193,7 +220,10 @@ impl Left {
     /// Nothing: there is no list yet.
     pub const NONE: Self = Self {
         from: 0,
+        ordered: 0,
         end: 0,
+        behind_ordered: NO_RECORDS,
+        passed: [Sequence(0); LANES_MAX as usize],
         ends: [(Sequence(0), 0); LANES_MAX as usize],
         begins: [Sequence(0); LANES_MAX as usize],
         held: [None; LANES_MAX as usize],
@@ -218,17 +248,62 @@ impl Oldest<'_> {
         Oldest { memory: &mut *self.memory, left: &mut *self.left }
     }
 
-    /// The frames that are left, oldest first.
+    /// The frames that are left and [in order](Self::put_in_order), oldest first.
     pub(super) fn frames(&self) -> &[Listed] {
-        self.memory.get(self.left.from..self.left.end).unwrap_or_default()
+        self.left.of(self.memory)
     }
 
     pub(super) fn frames_mut(&mut self) -> &mut [Listed] {
-        self.memory.get_mut(self.left.from..self.left.end).unwrap_or_default()
+        self.memory.get_mut(self.left.from..self.left.ordered).unwrap_or_default()
     }
 
-    /// How many frames are first, of `most` at most and `within` at most. The oldest record is
-    /// among them as a whole.
+    /// How many frames are left. None, in memory that is shorter than what the list was made in.
+    pub(super) fn len(&self) -> usize {
+        self.memory.get(self.left.from..self.left.end).unwrap_or_default().len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts the oldest frames in order (OL8): at least this number of them, or all. Those of one
+    /// stamp come in together. Returns how many frames it has gone through for that.
+    pub(super) fn put_in_order(&mut self, least: usize) -> usize {
+        let (missing, Left { ordered, end, .. }) =
+            (least.saturating_sub(self.frames().len()), *self.left);
+        let rest = self.memory.get_mut(ordered..end).unwrap_or_default();
+        if rest.is_empty() {
+            self.left.behind_ordered = NO_RECORDS;
+        }
+        if missing == 0 || rest.is_empty() {
+            return 0;
+        }
+        let (mut count, mut first) = (rest.len(), NO_RECORDS);
+        let wanted = missing.max(ORDERED_AT_ONCE);
+        if wanted < rest.len() {
+            let (_, last, _) = rest.select_nth_unstable_by_key(wanted, Listed::age);
+            let age = last.age();
+            let others = wanted.saturating_add(1);
+            count = others;
+            for at in others..rest.len() {
+                let Some(listed) = rest.get(at) else { break };
+                if listed.age() == age {
+                    rest.swap(count, at);
+                    count = count.saturating_add(1);
+                } else if let Some(first) = first.get_mut(usize::from(listed.lane.raw())) {
+                    *first = (*first).min((listed.sequence, listed.record));
+                }
+            }
+        }
+        let passed = rest.len();
+        rest.get_mut(..count).unwrap_or_default().sort_unstable_by_key(Listed::age);
+        self.left.ordered = ordered.saturating_add(count);
+        self.left.behind_ordered = first;
+        passed
+    }
+
+    /// How many frames are first, of `most` at most and `within` at most, of those that are in
+    /// order. The oldest record is among them as a whole.
     pub(super) fn first_within(&self, most: usize, within: usize) -> usize {
         let frames = self.frames();
         let oldest = frames.first().map_or(0, |first| {
@@ -238,15 +313,50 @@ impl Oldest<'_> {
     }
 
     /// Where heads may be once the first `count` frames are gone: in each lane, before the first of
-    /// the other frames.
+    /// the other frames. Behind all frames, if there are fewer in order.
     pub(super) fn behind(&self, count: usize) -> Records {
         let mut records = self.left.ends;
-        for listed in self.frames().get(count..).unwrap_or_default() {
+        let Some(others) = self.frames().get(count..) else { return records };
+        for listed in others {
             if let Some(record) = records.get_mut(usize::from(listed.lane.raw())) {
                 *record = (*record).min((listed.sequence, listed.record));
             }
         }
+        for (record, first) in records.iter_mut().zip(&self.left.behind_ordered) {
+            *record = (*record).min(*first);
+        }
         records
+    }
+
+    /// Takes out what lies before the heads, which may have moved since this was called last.
+    pub(super) fn drop_passed(&mut self, heads: &Bounds) {
+        if self.left.passed != *heads {
+            self.keep(|listed| !listed.is_below(heads));
+            self.left.passed = *heads;
+        }
+    }
+
+    /// Notes that nothing lies before the heads.
+    pub(super) const fn note_passed(&mut self, heads: &Bounds) {
+        self.left.passed = *heads;
+    }
+
+    /// Takes out all frames below the cut.
+    pub(super) fn drop_all_below(&mut self, cut: &Bounds) {
+        self.keep(|listed| !listed.is_below(cut));
+    }
+
+    /// Keeps what `stays`, in no order: `behind` goes by what is in order.
+    fn keep(&mut self, stays: impl Fn(&Listed) -> bool) {
+        let mut kept = self.left.from;
+        for at in self.left.from..self.left.end {
+            if self.memory.get(at).is_some_and(&stays) {
+                self.memory.swap(kept, at);
+                kept = kept.saturating_add(1);
+            }
+        }
+        (self.left.end, self.left.ordered) = (kept, self.left.from);
+        self.left.behind_ordered = AT_FIRST_RECORD;
     }
 
     /// Takes out, of the first `count` frames, those below the cut. The others stay first.
@@ -272,7 +382,7 @@ impl Oldest<'_> {
         (bounds, tails): (&Bounds, &[u64; LANES_MAX as usize]),
         before: Option<&Oldest<'_>>,
     ) {
-        *self.left = Left { is_whole: false, ..Left::NONE };
+        *self.left = Left { is_whole: false, behind_ordered: AT_FIRST_RECORD, ..Left::NONE };
         for (end, (bound, tail)) in self.left.ends.iter_mut().zip(bounds.iter().zip(tails)) {
             *end = (*bound, *tail);
         }
@@ -311,7 +421,6 @@ impl Oldest<'_> {
         (self.left.next_node, self.left.limit) = (end, limit);
         if end >= first {
             self.keep_before_ends();
-            self.frames_mut().sort_unstable_by_key(Listed::age);
             self.left.is_whole = true;
         }
     }
@@ -373,21 +482,14 @@ impl Oldest<'_> {
             }
         }
         self.left.end = kept;
-        self.frames_mut().sort_unstable_by_key(Listed::age);
         self.left.is_whole = true;
     }
 
     /// Takes out what lies behind the end of the list in its lane: copies, whose stamps are lower
     /// than those of the records around them. No head would come by them.
     fn keep_before_ends(&mut self) {
-        let (ends, mut kept) = (self.left.ends.map(|(sequence, _)| sequence), 0_usize);
-        for at in 0..self.left.end {
-            if self.memory.get(at).is_some_and(|listed| listed.is_below(&ends)) {
-                self.memory.swap(kept, at);
-                kept = kept.saturating_add(1);
-            }
-        }
-        self.left.end = kept;
+        let ends = self.left.ends.map(|(sequence, _)| sequence);
+        self.keep(|listed| listed.is_below(&ends));
     }
 
     /// Whether a frame lies behind the list before, and not behind this one's end.
@@ -400,8 +502,7 @@ impl Oldest<'_> {
     /// The part of some nodes that goes with the frames that a step has looked at, of those that
     /// are left.
     pub(super) fn part_of(&self, seen: usize, nodes: usize) -> usize {
-        let left = self.frames().len().max(1);
-        nodes.saturating_mul(seen).div_ceil(left)
+        nodes.saturating_mul(seen).div_ceil(self.len().max(1))
     }
 
     /// How many nodes its pass has gone through.
@@ -435,19 +536,7 @@ impl Oldest<'_> {
             }
         }
         self.left.held = *held;
-        let mut kept = self.left.from;
-        for at in self.left.from..self.left.end {
-            let stays = |listed: &Listed| !is_held(usize::from(listed.lane.raw()));
-            if self.memory.get(at).is_some_and(stays) {
-                self.memory.swap(kept, at);
-                kept = kept.saturating_add(1);
-            }
-        }
-        self.left.end = kept;
-        // What was looked at is in another order.
-        if self.left.is_whole {
-            self.frames_mut().sort_unstable_by_key(Listed::age);
-        }
+        self.keep(|listed| !is_held(usize::from(listed.lane.raw())));
     }
 
     /// Forgets all that it has: there is no list.
@@ -462,11 +551,12 @@ impl Oldest<'_> {
 
     /// Takes over another list.
     pub(super) fn take_over(&mut self, other: &Oldest<'_>) {
-        let frames = other.frames();
+        let frames = other.memory.get(other.left.from..other.left.end).unwrap_or_default();
         if let Some(memory) = self.memory.get_mut(..frames.len()) {
             memory.copy_from_slice(frames);
         }
-        *self.left = Left { from: 0, end: frames.len(), ..*other.left };
+        let (end, behind_ordered) = (frames.len(), AT_FIRST_RECORD);
+        *self.left = Left { from: 0, ordered: 0, end, behind_ordered, ..*other.left };
     }
 
     /// Lists blocks whose content is in slots and not home, those used longest ago first. Of those
@@ -498,7 +588,7 @@ impl Oldest<'_> {
                 }
             }
         });
-        self.frames_mut().sort_unstable_by_key(Listed::age);
+        self.put_in_order(usize::MAX);
         self.left.next_node = if end < first { end } else { 0 };
         *looked < first
     }
@@ -550,160 +640,5 @@ impl Oldest<'_> {
         if let Some(end) = self.left.ends.get_mut(usize::from(listed.lane.raw())) {
             *end = (*end).min((listed.sequence, listed.record));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use std::vec;
-    use std::vec::Vec;
-
-    use super::*;
-    use crate::format::record::Form;
-    use crate::index::{Entry, Index, LentMemory, Node};
-
-    const FRAMES: usize = 400;
-
-    fn frame(block: u64, lane: u16, sequence: u64) -> FrameAt {
-        FrameAt {
-            block: BlockNumber(block),
-            stamp: Stamp(2 * sequence + u64::from(lane) + 1),
-            lane: LaneNumber(lane),
-            sequence: Sequence(sequence),
-            record: 64 * sequence,
-            payload: 0,
-            len: 0,
-            form: Form::Image,
-            folded: false,
-        }
-    }
-
-    /// A pass in many parts, while frames come and go, lists what a pass at one go does, except for
-    /// what has gone: in this list and in the one that follows.
-    #[test]
-    #[cfg_attr(miri, ignore = "many passes over many frames")]
-    fn a_list_that_is_made_in_parts_has_every_frame_up_to_its_end() {
-        for room in [5, 64, 300, 1000] {
-            let (mut entries, mut nodes) = (vec![Entry::EMPTY; 1000], vec![Node::EMPTY; 700]);
-            let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
-            let mut index = Index::new(memory);
-            // Nodes are used again, in another order.
-            for at in 0..FRAMES as u64 {
-                index.insert(frame(1000 + at, 0, 0)).expect("has room");
-            }
-            for at in 1..FRAMES as u64 {
-                let block = BlockNumber(1000 + at * 7 % FRAMES as u64);
-                let id = index.newest(block).expect("is there");
-                index.remove(id);
-            }
-            let (mut next, mut bounds) = (1, [Sequence(0); LANES_MAX as usize]);
-            let mut come = |index: &mut Index<LentMemory<'_>>, count: u64| {
-                for at in next..next + count {
-                    index.insert(frame(at % 97, (at % 2) as u16, at)).expect("has room");
-                }
-                next += count;
-                (bounds[0], bounds[1]) = (Sequence(next), Sequence(next));
-                bounds
-            };
-            let bounds = come(&mut index, FRAMES as u64);
-            let tails = [1 << 20; LANES_MAX as usize];
-            let mut first = (vec![Listed::EMPTY; room], Left::NONE);
-            let mut second = (vec![Listed::EMPTY; room], Left::NONE);
-            let mut oldest = Oldest { memory: &mut first.0, left: &mut first.1 };
-            let mut coming = Oldest { memory: &mut second.0, left: &mut second.1 };
-            oldest.begin((&bounds, &tails), None);
-            let mut listed = Vec::new();
-            loop {
-                let mut list = |list: &mut Oldest<'_>, index: &mut Index<LentMemory<'_>>| {
-                    let mut parts = 0;
-                    while !list.left.is_whole {
-                        list.go_on(index, 37, |_| true);
-                        parts += 1;
-                        come(index, u64::from(index.free_frames() > 0));
-                    }
-                    parts
-                };
-                assert!(list(&mut oldest, &mut index) > 1 || !listed.is_empty());
-                let frames: Vec<_> = oldest.frames().iter().map(|it| it.sequence.raw()).collect();
-                assert!(frames.is_sorted());
-                listed.extend(frames);
-                coming.begin((&bounds, &tails), Some(&oldest));
-                list(&mut coming, &mut index);
-                let behind = oldest.behind(oldest.frames().len());
-                let first_kept = behind.map(|(sequence, _)| sequence);
-                assert!(coming.follows(&first_kept));
-                assert!(!coming.follows(&[Sequence(0); LANES_MAX as usize]));
-                if coming.frames().is_empty() {
-                    break;
-                }
-                oldest.take_over(&coming);
-            }
-            let all: Vec<u64> = (1..=FRAMES as u64).collect();
-            assert_eq!(listed, all, "room for {room}");
-        }
-    }
-
-    /// Where the frames of one record take more than half of the list, they stay and newer ones
-    /// leave. Where they take more than all of it, the list ends before them.
-    #[test]
-    fn a_record_is_in_a_list_as_a_whole_or_not_at_all() {
-        const ROOM: usize = 20;
-        for (of_first, others) in
-            [(11, 30), (19, 30), (20, 30), (20, 0), (21, 0), (21, 30), (45, 5)]
-        {
-            for is_first_seen_last in [false, true] {
-                let (mut entries, mut nodes) = (vec![Entry::EMPTY; 200], vec![Node::EMPTY; 120]);
-                let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
-                let mut index = Index::new(memory);
-                let first = (0..of_first).map(|block| frame(block, 0, 1));
-                let later = (2..2 + others).map(|at| frame(100 + at, 0, at));
-                let mut all: Vec<_> = first.chain(later).collect();
-                if is_first_seen_last {
-                    all.reverse();
-                }
-                for frame in all {
-                    index.insert(frame).expect("has room");
-                }
-                let mut bounds = [Sequence(0); LANES_MAX as usize];
-                bounds[0] = Sequence(100);
-                let tails = [1 << 20; LANES_MAX as usize];
-                let (mut memory, mut left) = (vec![Listed::EMPTY; ROOM], Left::NONE);
-                let mut list = Oldest { memory: &mut memory, left: &mut left };
-                list.begin((&bounds, &tails), None);
-                list.go_on(&mut index, usize::MAX, |_| true);
-                let end = list.ends()[0].0;
-                let below = (0..of_first).filter(|_| Sequence(1) < end).count();
-                let below = below + (2..2 + others).filter(|at| Sequence(*at) < end).count();
-                assert_eq!(list.frames().len(), below, "{of_first}, {others}");
-                // One that fills the list may leave it, if another frame comes.
-                let is_in = end > Sequence(1);
-                assert!(is_in || of_first >= ROOM as u64, "{of_first}, {others}");
-                assert!(!is_in || of_first <= ROOM as u64, "{of_first}, {others}");
-            }
-        }
-    }
-
-    /// A copy is as old as what it is of, and lies behind what is newer.
-    #[test]
-    fn a_copy_behind_the_end_of_a_list_is_in_a_later_one() {
-        let (mut entries, mut nodes) = (vec![Entry::EMPTY; 100], vec![Node::EMPTY; 60]);
-        let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
-        let mut index = Index::new(memory);
-        let copy = FrameAt { stamp: Stamp(1), ..frame(99, 0, 30) };
-        index.insert(copy).expect("has room");
-        for at in 1..30 {
-            index.insert(frame(at, 0, at)).expect("has room");
-        }
-        let mut bounds = [Sequence(0); LANES_MAX as usize];
-        bounds[0] = Sequence(31);
-        let tails = [1 << 20; LANES_MAX as usize];
-        let (mut memory, mut left) = (vec![Listed::EMPTY; 10], Left::NONE);
-        let mut list = Oldest { memory: &mut memory, left: &mut left };
-        list.begin((&bounds, &tails), None);
-        list.go_on(&mut index, usize::MAX, |_| true);
-        let blocks: Vec<_> = list.frames().iter().map(|listed| listed.block.raw()).collect();
-        let end = list.behind(blocks.len())[0].0.raw();
-        assert!(!blocks.is_empty() && blocks == (1..end).collect::<Vec<_>>(), "{blocks:?}");
     }
 }

@@ -13,15 +13,18 @@
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
 //!
-//! A step is charged for what it does: for each frame that it looks at, for the part of the index
-//! that it goes through for the next list, and for each block, with the frames that its content is
-//! built from. It ends where the charges come to the time that it may take. It always looks at the
-//! oldest record, so that something comes free.
+//! A step is charged for what it does: for what it puts in order of the list, for each frame that
+//! it looks at, and for the part of the index that it goes through for the next list. It is charged
+//! for each block too, with the frames that its content is built from. It ends where the charges
+//! come to the time that it may take. It always looks at the oldest record, so that something comes
+//! free.
 //!
 //! Nothing but the list outlives a step, and the list is no more than a hint of which blocks are to
 //! be looked at. So commits, and other checkpoints, may come between two steps.
 //!
 //! **Crash**: as for a checkpoint.
+
+mod charges;
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
@@ -32,6 +35,9 @@ use crate::home::error::JournalError;
 use crate::home::oldest::{Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
+use crate::home::steps::charges::{
+    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of,
+};
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::frame::Bounds;
 use crate::index::{Index, IndexMemory, Indexes};
@@ -47,12 +53,8 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
 
-/// What a step is charged for a node of the index that it goes through, in nanoseconds. These
-/// charges are what the steps were seen to take, on plain memory and a disk of plain memory.
-const NODE_NANOS: u64 = 10;
-
-/// What it is charged for a record that it lists at a head, and for each of its frames, beside an
-/// eighth of a nanosecond for each byte, which is checked.
+/// What a step is charged for a record that it lists at a head, and for each of its frames. Beside
+/// that, it is charged an eighth of a nanosecond for each byte, which is checked.
 const LISTED_NANOS: u64 = 200;
 
 /// This number of records of a lane are listed at one go, and no further one behind this number of
@@ -60,106 +62,11 @@ const LISTED_NANOS: u64 = 200;
 const RECORDS_AT_ONCE: u64 = 4;
 const BYTES_AT_ONCE: u64 = 16 << 10;
 
-/// What it is charged for a frame that it looks at and passes.
-const FRAME_NANOS: u64 = 500;
-
-/// What it is charged for a frame beside that, where slots may be folded or given back.
-const SLOT_NANOS: u64 = 500;
-
-/// What it is charged for a block, beside what its bytes take.
-const BLOCK_NANOS: u64 = 3_000;
-
-/// What it is charged for a frame of a block that is no whole block.
-const CHANGE_NANOS: u64 = 1_000;
-
-/// What it is charged for a block that is written home: half a nanosecond for each byte, half as
-/// much again where it is read from home before, and for each change.
-const fn nanos_of(block_bytes: usize, changes: u64, reads_home: bool) -> u64 {
-    let bytes = block_bytes as u64;
-    let copies = (bytes / 2).saturating_add(if reads_home { bytes / 4 } else { 0 });
-    let changes = changes.saturating_mul(CHANGE_NANOS);
-    BLOCK_NANOS.saturating_add(copies).saturating_add(changes)
-}
-
-/// What a step may be charged, and what it was charged.
-#[derive(Clone, Copy, Debug)]
-struct Charges {
-    most: u64,
-    so_far: u64,
-    /// For each frame that is looked at.
-    frame: u64,
-}
-
-impl Charges {
-    const fn up_to(most: u64) -> Self {
-        Self { most, so_far: 0, frame: FRAME_NANOS }
-    }
-
-    const fn add(&mut self, nanos: u64) {
-        self.so_far = self.so_far.saturating_add(nanos);
-    }
-
-    const fn left(&self) -> u64 {
-        self.most.saturating_sub(self.so_far)
-    }
-
-    /// How many frames may still be looked at.
-    fn frames_left(&self) -> usize {
-        let frames = self.left().checked_div(self.frame).unwrap_or(u64::MAX);
-        usize::try_from(frames).unwrap_or(usize::MAX)
-    }
-
-    const fn have_room_for(&self, nanos: u64) -> bool {
-        self.so_far.saturating_add(nanos) <= self.most
-    }
-}
-
-/// Nodes of the indexes. A pass goes through all, and works where frames are or were.
-#[derive(Clone, Copy, Debug)]
-struct IndexNodes {
-    all: usize,
-    used: usize,
-}
-
-impl IndexNodes {
-    fn of(indexes: &mut impl Indexes) -> Self {
-        let mut nodes = Self { all: 0, used: 0 };
-        indexes.each(|index| {
-            nodes.all = nodes.all.saturating_add(index.node_count());
-            nodes.used = nodes.used.saturating_add(index.used_nodes());
-        });
-        nodes
-    }
-
-    /// How many are left for a list whose pass has begun.
-    const fn behind(&self, list: &Oldest<'_>) -> usize {
-        if list.is_whole() { 0 } else { self.all.saturating_sub(list.passed_nodes()) }
-    }
-
-    /// About how many of some of them are used.
-    fn used_of(&self, nodes: usize) -> u64 {
-        let used = (self.used as u128).saturating_mul(nodes as u128);
-        let used = used.checked_div(self.all as u128).unwrap_or(0);
-        u64::try_from(used).unwrap_or(u64::MAX)
-    }
-
-    /// What a step is charged to go through some of them.
-    fn nanos_of(&self, nodes: usize) -> u64 {
-        NODE_NANOS.saturating_mul(self.used_of(nodes))
-    }
-
-    /// How many a step goes through in this time: at least one.
-    fn within(&self, nanos: u64) -> usize {
-        let used = u128::from(nanos / NODE_NANOS);
-        let nodes = used.saturating_mul(self.all as u128).checked_div(self.used as u128);
-        usize::try_from(nodes.unwrap_or(u128::MAX)).unwrap_or(usize::MAX).max(1)
-    }
-}
-
 /// A step writes nothing home where a head frees as much as its ring, divided by this, without it.
 const MUCH_PART: u64 = 8;
 
-/// This number of frames ahead, a step asks for what it looks up of a block.
+/// This number of frames ahead, a step asks for the nodes that it looks up of a block, and twice as
+/// many ahead for the block's entry.
 const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
@@ -212,9 +119,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let heads = self.heads();
         let first_kept = heads.map(|(sequence, _)| sequence);
         self.forget_lists_of_cured(indexes, &mut oldest, &mut coming);
-        oldest.drop_below(oldest.frames().len(), &first_kept);
+        oldest.drop_passed(&first_kept);
         let (nodes, mut walked) = (IndexNodes::of(indexes), 0_usize);
-        if oldest.frames().is_empty() {
+        if oldest.is_empty() {
             let lists = (&mut oldest, &mut coming);
             let from = (&fenced, &heads, nodes);
             let listed =
@@ -238,6 +145,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             charges.frame = charges.frame.saturating_add(SLOT_NANOS);
             let frames = may.nanos.checked_div(charges.frame).unwrap_or(may.nanos);
             most = most.min(usize::try_from(frames).unwrap_or(usize::MAX)).max(1);
+        }
+        let put_in_order = ORDER_NANOS.saturating_mul(oldest.put_in_order(most.max(1)) as u64);
+        // Some time is left, so that heads of other lanes may move beside one that stays.
+        charges.add(put_in_order.min(charges.left() / 2));
+        if scope == Scope::Rings {
             // The oldest record is folded as a whole, or no head would pass it.
             let folds_record = self.keeps(Rule::StepFoldsRecord);
             let count = if folds_record { oldest.first_within(most, usize::MAX) } else { most };
@@ -305,12 +217,16 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let lists = (&mut oldest, &mut coming);
         let moves = (&heads, &targets, &cut);
         let holds = has_others && self.hold_back(indexes, moves, lists, seen);
-        oldest.drop_below(if holds { oldest.frames().len() } else { seen }, &cut);
+        match holds {
+            true => oldest.drop_all_below(&cut),
+            false => oldest.drop_below(seen, &cut),
+        }
+        oldest.note_passed(&self.heads().map(|(sequence, _)| sequence));
         let step = match (freed.bytes, count) {
             // Other lanes go on.
             (0, 0) if holds => Step::Done,
             (0, 0) if is_held => Step::Held,
-            (0, 0) if oldest.frames().is_empty() => Step::Empty,
+            (0, 0) if oldest.is_empty() => Step::Empty,
             (0, 0) => Step::Stuck,
             _ => Step::Done,
         };
@@ -362,7 +278,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         while count == 0 {
             // What was used since it was listed is passed.
             oldest.pass(seen);
-            while oldest.frames().is_empty() && has_more {
+            while oldest.is_empty() && has_more {
                 let mut search = Search::of(self, common, bounds, scope);
                 has_more = oldest.list_in_slots(indexes, &mut search, may.lists_all, &mut looked);
             }
@@ -415,9 +331,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             (charged, walked) = (nodes.nanos_of(behind), behind);
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
-            oldest.drop_below(oldest.frames().len(), first_kept);
+            oldest.drop_passed(first_kept);
         }
-        if oldest.frames().is_empty() {
+        if oldest.is_empty() {
             let (held, pass) = (oldest.held(), nodes.nanos_of(nodes.all));
             oldest.begin(here, None);
             oldest.hold(&held, heads);
@@ -592,8 +508,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
         let mut has_spared = false;
         for (at, listed) in frames.iter().enumerate() {
-            if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
+            if let Some(ahead) = frames.get(at.saturating_add(2 * AHEAD)) {
                 indexes.prefetch(ahead.block);
+            }
+            if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
+                let wants = |at| common.prefetch_line(at);
+                indexes.of(ahead.block, |index| ahead.want_nodes(index, wants));
             }
             // The oldest record is looked at as a whole, or nothing would come free.
             let is_oldest = frames.first().is_some_and(|first| first.is_as_old_as(listed));
@@ -631,11 +551,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
                 let is_leaving = is_new && search.set_leaving(index, listed.block);
-                let (changes, reads_home) = index.changes_of(newest, home);
-                let nanos = nanos_of(common.block_bytes(), changes, reads_home);
-                is_leaving.then_some((found, nanos))
+                let changes = index.changes_of(newest, home);
+                is_leaving.then_some((found, newest, changes))
             });
-            if let Some((found, nanos)) = found {
+            if let Some((found, newest, changes)) = found {
                 // What frees much room already writes nothing home: it may be written anew first.
                 has_spared =
                     spares && count == 0 && !is_oldest && frees_much(common, listed, &heads);
@@ -644,6 +563,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     break;
                 }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
+                let is_kept = indexes.keeps_up_to(listed.block, newest);
+                let nanos = nanos_of(common.block_bytes(), changes, is_kept);
                 let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
                 let fits = is_charged && needed <= search.shield_room;
                 charges.add(nanos);

@@ -142,6 +142,11 @@ pub trait Indexes {
         false
     }
 
+    /// Whether ordinary memory has a block's content up to this frame.
+    fn keeps_up_to(&mut self, _block: BlockNumber, _newest: NodeId) -> bool {
+        false
+    }
+
     /// Whether ordinary memory has some content of a block, which it then begins to bring into the
     /// caches. A matter of speed only: the content may be older.
     fn prefetch_kept(&mut self, _block: BlockNumber) -> bool {
