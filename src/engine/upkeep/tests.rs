@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use journal_core::parts::share_of;
+use journal_core::parts::{HomeScratch, Index, Indexes, Waiting, WaitingLeft, share_of};
 use journal_core::{
     BlockDevice as _, BlockNumber, Offset, Operation, Pmem, PmemRead as _, PmemShare as _, Scope,
     Site,
@@ -19,8 +19,12 @@ use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
 use crate::ports::Hook;
+use crate::shared::Shared;
+use crate::shared::home_cell::UpkeepCell;
+use crate::shared::index_memory::IndexParts;
 use crate::shared::index_memory::looks::LOOKS;
-use crate::{AnyPolicy, FullBlock, Journal, Lcow, Options, TwoLevel};
+use crate::shared::lending::{LanesOf, SharesOf};
+use crate::{AnyPolicy, CheckpointReport, FullBlock, Journal, Lcow, Options, TwoLevel};
 
 const SLOTS: u64 = 20_000;
 
@@ -311,4 +315,75 @@ fn a_checkpoint_that_others_wait_for_does_all_the_same() {
         let left = lane_bytes - used;
         assert!(if is_whole { used == 0 } else { left >= shared.levels.left_behind_checkpoint() });
     }
+}
+
+/// Gives the shares of the index one at a time, as if others waited for the upkeep. Before the
+/// first one it calls something, once.
+struct OneByOne<'s, F> {
+    shared: &'s Shared<AnyPolicy, TinyMachine>,
+    before: Option<F>,
+}
+
+impl<F: FnOnce()> Indexes for OneByOne<'_, F> {
+    type Memory = IndexParts;
+
+    fn of<R>(&mut self, block: BlockNumber, call: impl FnOnce(&mut Index<IndexParts>) -> R) -> R {
+        SharesOf(self.shared).of(block, call)
+    }
+
+    fn each(&mut self, call: impl FnMut(&mut Index<IndexParts>)) {
+        SharesOf(self.shared).each(call);
+    }
+
+    fn some(&mut self, from: &mut usize, mut call: impl FnMut(&mut Index<IndexParts>)) -> bool {
+        if let Some(before) = self.before.take() {
+            before();
+        }
+        call(&mut self.shared.shares[*from].lock().expect("free").index);
+        *from += 1;
+        *from == self.shared.shares.len()
+    }
+}
+
+/// A list is made in parts. Its first part leaves a block out that was discarded since the
+/// checkpoint looked which records are durable. The block is written in the next list all the same.
+#[test]
+fn a_block_that_the_first_part_of_a_list_leaves_out_goes_home() {
+    let disk = TinyDisk::new(1024);
+    let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
+    let options = options.lane_bytes(32 << 10).index_frames(256).cache_bytes(0);
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    let (shared, image) = (journal.shared(), vec![7; journal_core::BlockSize::MIN.bytes()]);
+    let count = shared.shares.len();
+    let in_share = |share| (0..1024).map(BlockNumber).find(|at| share_of(*at, count) == share);
+    let [first, last] = [0, count - 1].map(|share| in_share(share).expect("some are in each"));
+    assert!(first != last, "there are several shares");
+    for block in [first, last] {
+        journal.transact(|tx| tx.write(block, &image)).expect("commits");
+    }
+    let before = || journal.transact(|tx| tx.discard(first)).expect("commits");
+    let mut indexes = OneByOne { shared, before: Some(before) };
+    let (mut memory, mut left) = (vec![BlockNumber(0); 8], WaitingLeft::default());
+    let (mut report, mut batches) = (CheckpointReport::default(), 0);
+    let passed = shared.with_upkeep(|cell| {
+        // As a whole checkpoint does it.
+        while batches == 0 || !left.is_all_taken() {
+            batches += 1;
+            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+            let waiting = Waiting::again(&mut memory, left);
+            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let (common, lanes) = (&shared.common, &mut LanesOf(shared));
+            let mut home = shared.lock_home()?;
+            let scope = Scope::All;
+            home.checkpoint_batch(common, lanes, &mut indexes, &mut scratch, scope, &mut report)?;
+            left = scratch.waiting.left();
+        }
+        shared.let_heads_pass(cell, &mut report)
+    });
+    assert_eq!(passed, Ok(true));
+    assert!(batches > count, "{batches} batches");
+    let stats = journal.stats().expect("counts");
+    assert_eq!((stats.blocks, stats.total().used_bytes), (0, 0), "{stats}");
 }
