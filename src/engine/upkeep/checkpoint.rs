@@ -268,8 +268,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             Some(Cut { listed, left, .. }) => (listed, left),
             None => {
                 // Room for all that may wait now, so that one pass over the index makes the list.
-                let most = self.indexed_blocks().max(cell.batch.len());
-                waiting.resize(most.min(WAITING_MAX), BlockNumber(0));
+                waiting.resize(frames.max(cell.batch.len()).min(WAITING_MAX), BlockNumber(0));
                 (WaitingLeft::default(), frames as u64)
             }
         };

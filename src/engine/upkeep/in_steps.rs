@@ -374,16 +374,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Frames in the lanes, more or less.
     pub(super) fn frames(&self) -> usize {
-        self.count_in(|share| share.index.frames())
-    }
-
-    /// How many blocks have frames.
-    pub(super) fn indexed_blocks(&self) -> usize {
-        self.count_in(|share| share.index.blocks())
-    }
-
-    fn count_in(&self, count: impl Fn(&Share) -> usize) -> usize {
-        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| count(&share))).sum()
+        let frames = |share: &Share| share.index.frames();
+        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
     }
 
     /// Where the records of each lane end.

@@ -346,7 +346,7 @@ impl<F: FnOnce()> Indexes for OneByOne<'_, F> {
 }
 
 /// A list is made in parts. Its first part leaves a block out that was discarded since the
-/// checkpoint looked which records are durable. The block is written in the next list all the same.
+/// checkpoint looked up which records are durable. The next list has the block.
 #[test]
 fn a_block_that_the_first_part_of_a_list_leaves_out_goes_home() {
     let disk = TinyDisk::new(1024);

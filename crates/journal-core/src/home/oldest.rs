@@ -21,7 +21,8 @@
 //!      at the old end of a block's chain, and need not go through what is newer. A node may have
 //!      another frame since: it is asked.
 //! OL8. The list is put in order from its beginning on, as far as a step needs it. No frame behind
-//!      that is older. Of those it is known where the first one of each lane lies.
+//!      that part is older than one in it. Of the frames behind it the list knows the first record
+//!      of each lane. Where it does not, no head moves.
 
 #[cfg(test)]
 mod tests;
@@ -257,7 +258,7 @@ impl Oldest<'_> {
         self.memory.get_mut(self.left.from..self.left.ordered).unwrap_or_default()
     }
 
-    /// How many frames are left. None, in memory that is shorter than what the list was made in.
+    /// How many frames are left. None, where the memory ends before the list does.
     pub(super) fn len(&self) -> usize {
         self.memory.get(self.left.from..self.left.end).unwrap_or_default().len()
     }
@@ -346,7 +347,8 @@ impl Oldest<'_> {
         self.keep(|listed| !listed.is_below(cut));
     }
 
-    /// Keeps what `stays`, in no order: `behind` goes by what is in order.
+    /// Keeps what `stays`. Nothing is in order then, and `behind` lets no head move until
+    /// [`put_in_order`](Self::put_in_order) is called.
     fn keep(&mut self, stays: impl Fn(&Listed) -> bool) {
         let mut kept = self.left.from;
         for at in self.left.from..self.left.end {

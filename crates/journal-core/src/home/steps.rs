@@ -13,11 +13,11 @@
 //!    other block has a frame below it (OL1).
 //! 3. All heads move in one superblock write, and then the frames below the cut are forgotten.
 //!
-//! A step is charged for what it does: for what it puts in order of the list, for each frame that
-//! it looks at, and for the part of the index that it goes through for the next list. It is charged
-//! for each block too, with the frames that its content is built from. It ends where the charges
-//! come to the time that it may take. It always looks at the oldest record, so that something comes
-//! free.
+//! A step is charged for what it does: for each frame of the list that it goes through to put some
+//! in order, for each frame that it looks at, and for the part of the index that it goes through
+//! for the next list. It is charged for each block too, with the frames that its content is built
+//! from. It ends where the charges come to the time that it may take. It always looks at the oldest
+//! record, so that something comes free.
 //!
 //! Nothing but the list outlives a step, and the list is no more than a hint of which blocks are to
 //! be looked at. So commits, and other checkpoints, may come between two steps.
@@ -563,7 +563,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     break;
                 }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
-                let is_kept = indexes.keeps_up_to(listed.block, newest);
+                let is_built = changes != (0, false);
+                let is_kept = is_built && indexes.keeps_up_to(listed.block, newest);
                 let nanos = nanos_of(common.block_bytes(), changes, is_kept);
                 let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
                 let fits = is_charged && needed <= search.shield_room;

@@ -502,7 +502,8 @@ pub trait Policy {
 
     /// Whether slots, or the disk-side log, are where content lives: a checkpoint then writes home
     /// only what the rings would have to keep. When slots run short, blocks in slots go home, those
-    /// used longest ago first. Of the log, the segments with the fewest blocks left go.
+    /// used longest ago first. When the log runs short, its segments with the fewest blocks left
+    /// are emptied.
     fn keeps_in_slots(&self) -> bool {
         false
     }

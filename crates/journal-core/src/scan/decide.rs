@@ -3,7 +3,8 @@
 //! The walk of a lane accepts records while the rows R2 and R3 hold (`scan/walk.rs`). Then
 //! `scan/verdict.rs` asks this table about the place where the walk ended. Tests ask it about every
 //! place. A place holds a *whole* record if header and check are right, and position and sequence
-//! are the expected ones. Its stamp must also be above that of the record before.
+//! are the expected ones. Where it is of this epoch or below the mark, its stamp must also be above
+//! that of the record before.
 //!
 //! | row | whole | later superblock | rotten word | below the mark | epoch | covered | slots | so |
 //! |---|---|---|---|---|---|---|---|---|
@@ -56,7 +57,7 @@ pub(crate) enum RecordEpoch {
 /// What the scan found at a place, and what other places say of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Header, check, position, sequence and stamp are right.
+    /// Header, check, position and sequence are right, and the stamp where it has to be.
     pub(crate) whole: bool,
     /// Some header names a generation or an epoch above the superblock's.
     pub(crate) of_later_superblock: bool,

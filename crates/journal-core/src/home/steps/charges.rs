@@ -7,7 +7,7 @@ use crate::index::Indexes;
 /// charges are what the steps were seen to take, on plain memory and a disk of plain memory.
 const NODE_NANOS: u64 = 10;
 
-/// What it is charged for a frame of a list that is put in order.
+/// What it is charged for a frame of a list that it goes through to put some in order.
 pub(super) const ORDER_NANOS: u64 = 10;
 
 /// What it is charged for a frame that it looks at and passes.
@@ -19,9 +19,10 @@ pub(super) const SLOT_NANOS: u64 = 500;
 /// What it is charged for a block, beside what its bytes take.
 const BLOCK_NANOS: u64 = 3_000;
 
-/// What it is charged for a frame of a block that is no whole block, and where the block's content
-/// need not be built of it.
+/// What it is charged for a frame of a block that is no whole block.
 const CHANGE_NANOS: u64 = 1_000;
+
+/// What it is charged for such a frame where ordinary memory has the content: then none is built.
 const PASSED_CHANGE_NANOS: u64 = 150;
 
 /// What it is charged for a block that is written home: half a nanosecond for each byte, half as
