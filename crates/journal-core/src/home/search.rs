@@ -9,7 +9,6 @@ use crate::commit::batched::Batched;
 use crate::common::Common;
 use crate::format::record::Form;
 use crate::home::Home;
-use crate::home::content::oldest_needed;
 use crate::home::report::Scope;
 use crate::home::waiting::{Offsets, Waiting};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -87,7 +86,11 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             return None;
         }
         // A torn overwrite would leave no whole copy of it.
-        let needs_shield = self.tears && oldest_needed(index, newest).1;
+        let lies_on_home = || {
+            let whole = index.whole_below(newest).map(|whole| index.frame(whole).form);
+            matches!(whole, None | Some(Form::Home))
+        };
+        let needs_shield = self.tears && lies_on_home();
         if needs_shield && self.shield_room == 0 {
             return None;
         }
@@ -400,6 +403,9 @@ pub(super) fn rests_on_discard(
     newest: NodeId,
     home: Stamp,
 ) -> bool {
+    if !index.may_have_whole(index.frame(newest).block) {
+        return false;
+    }
     let mut chain = core::iter::successors(Some(newest), |id| index.older(*id));
     let newest_home = chain.find(|id| index.frame(*id).stamp <= home).filter(|id| *id != newest);
     newest_home.map(|id| index.frame(id)).is_some_and(|frame| {

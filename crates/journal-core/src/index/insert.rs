@@ -6,7 +6,7 @@
 
 use crate::format::record::Form;
 use crate::index::frame::{FrameAt, Full, NodeId};
-use crate::index::node::{NONE, SUSPECT};
+use crate::index::node::{HAS_WHOLE, NONE, SUSPECT};
 use crate::index::{Entry, Index, IndexMemory, Node};
 use crate::units::LANES_MAX;
 
@@ -200,7 +200,10 @@ impl<M: IndexMemory> Index<M> {
             node.newer = free;
         }
         match self.node_mut(newer) {
-            Some(node) => node.older = free,
+            Some(node) => {
+                node.older = free;
+                self.note_whole(entry_at, frame);
+            }
             None => self.note_newest(entry_at, free, older, frame),
         }
         if frame.folded {
@@ -233,6 +236,7 @@ impl<M: IndexMemory> Index<M> {
             entry.chain = entry.chain.saturating_add(1);
         } else {
             (entry.chain, entry.unreadable) = (0, 0);
+            entry.set(HAS_WHOLE, true);
         }
         if frame.form == Form::Home {
             entry.set(SUSPECT, false);
@@ -240,6 +244,14 @@ impl<M: IndexMemory> Index<M> {
         } else if entry.home == frame.stamp.raw() {
             // Of the same record, and behind the append.
             entry.home = 0;
+        }
+    }
+
+    /// Notes a frame that is not the newest one of an entry, if it is whole.
+    fn note_whole(&mut self, entry_at: usize, frame: &FrameAt) {
+        let entry = self.memory.entries_mut().get_mut(entry_at);
+        if let Some(entry) = entry.filter(|_| frame.is_whole()) {
+            entry.set(HAS_WHOLE, true);
         }
     }
 }

@@ -21,7 +21,7 @@
 
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
-use node::{NONE, SUSPECT};
+use node::{HAS_WHOLE, NONE, SUSPECT};
 
 pub(crate) mod ahead;
 mod covered;
@@ -431,12 +431,10 @@ impl<M: IndexMemory> Index<M> {
         self.node(id.0).and_then(Node::older)
     }
 
-    /// Whether a frame from this one on stands by itself and is newer than a stamp. Then nothing of
-    /// that stamp is needed.
+    /// Whether a whole frame at or below this one is newer than a stamp. Then nothing of that stamp
+    /// is needed.
     pub(crate) fn is_whole_above(&self, newest: NodeId, stamp: Stamp) -> bool {
-        let chain = core::iter::successors(Some(newest), |id| self.older(*id));
-        let mut newer = chain.map(|id| self.frame(id)).take_while(|frame| frame.stamp > stamp);
-        newer.any(|frame| frame.is_whole())
+        self.whole_below(newest).is_some_and(|whole| self.frame(whole).stamp > stamp)
     }
 
     /// How many frames from this one on are changes alone and younger than what is home, and
@@ -480,16 +478,36 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// The newest whole placement at or below a frame of its block.
+    /// Whether a block may have a whole frame. If not, all of its frames are changes alone.
+    pub(crate) fn may_have_whole(&self, block: BlockNumber) -> bool {
+        self.entry(block).is_some_and(|entry| entry.has(HAS_WHOLE))
+    }
+
+    /// The newest whole placement at or below a frame of its block. Where the block's entry says
+    /// that there is none, no other frame is looked at.
     pub(crate) fn whole_below(&self, from: NodeId) -> Option<NodeId> {
-        let mut next = Some(from);
-        while let Some(id) = next {
-            if self.frame(id).is_whole() {
-                return Some(id);
-            }
-            next = self.older(id);
+        let frame = self.frame(from);
+        if frame.is_whole() {
+            return Some(from);
         }
-        None
+        if !self.may_have_whole(frame.block) {
+            return None;
+        }
+        let mut chain = core::iter::successors(self.older(from), |id| self.older(*id));
+        chain.find(|id| self.frame(*id).is_whole())
+    }
+
+    /// Like [`whole_below`](Self::whole_below). If no frame of the block is whole, the next answer
+    /// takes no walk.
+    pub(crate) fn find_whole_below(&mut self, from: NodeId) -> Option<NodeId> {
+        let whole = self.whole_below(from);
+        if whole.is_none() && self.newer(from).is_none() {
+            let entry_at = self.find(self.frame(from).block.raw());
+            if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+                entry.set(HAS_WHOLE, false);
+            }
+        }
+        whole
     }
 
     /// Nodes for frames, used or not.

@@ -13,6 +13,8 @@ pub(super) const NONE: u32 = 0;
 pub(super) const SUSPECT: u8 = 1;
 /// A mark: slots' entries may speak of the block. Where it is missing, none does.
 pub(super) const HAS_FOLDED: u8 = 1 << 1;
+/// A mark: the block may have a whole frame. Where it is missing, all frames are changes alone.
+pub(super) const HAS_WHOLE: u8 = 1 << 2;
 
 /// The entry of one block that has frames in the lanes: half a line, and never of two.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -30,7 +32,7 @@ pub struct Entry {
     pub(super) chain: u8,
     /// Whether it is being written home now.
     pub(super) is_leaving: bool,
-    /// [`SUSPECT`] and [`HAS_FOLDED`].
+    /// [`SUSPECT`], [`HAS_FOLDED`] and [`HAS_WHOLE`].
     pub(super) marks: u8,
     /// The last attempt of a checkpoint that could not read it; zero for none.
     pub(super) unreadable: u32,

@@ -27,6 +27,11 @@ fn frame(block: u64, stamp: u64) -> FrameAt {
     }
 }
 
+/// Few are whole.
+fn form_of(stamp: u64) -> Form {
+    if stamp % 5 == 0 { Form::Image } else { Form::Encoded }
+}
+
 fn chain<M: IndexMemory>(index: &Index<M>, block: u64) -> Vec<u64> {
     let first = index.newest(BlockNumber(block));
     let ids = core::iter::successors(first, |id| index.older(*id));
@@ -71,7 +76,8 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
             Step::Insert(block, stamp) => {
                 let has_entry = model.contains_key(&block) || model.len() < blocks_max;
                 let fits = frames < frames_max && has_entry;
-                prop_assert_eq!(index.insert(frame(apart * block, stamp)).is_ok(), fits);
+                let frame = FrameAt { form: form_of(stamp), ..frame(apart * block, stamp) };
+                prop_assert_eq!(index.insert(frame).is_ok(), fits);
                 if fits {
                     let chain = model.entry(block).or_default();
                     chain.push(stamp);
@@ -101,6 +107,16 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
             let newest = index.newest(BlockNumber(number)).map(|id| (id, index.frame(id).lane));
             let lead = index.lead(BlockNumber(number)).map(|lead| (lead.newest(), lead.lane()));
             prop_assert_eq!(lead, newest);
+            let ids = core::iter::successors(newest.map(|(id, _)| id), |id| index.older(*id));
+            for from in ids.collect::<Vec<_>>() {
+                let mut below = core::iter::successors(Some(from), |id| index.older(*id));
+                let whole = below.find(|id| index.frame(*id).is_whole());
+                prop_assert_eq!(index.whole_below(from), whole);
+                // Not after each step, since an answer changes what the next one goes by.
+                if block % 2 == 0 || matches!(step, Step::Remove(..)) {
+                    prop_assert_eq!(index.find_whole_below(from), whole);
+                }
+            }
         }
         let mut expected: Vec<u64> = model.values().flatten().copied().collect();
         expected.sort_unstable();
@@ -245,6 +261,28 @@ fn the_length_of_a_chain_is_that_of_its_frames() {
     assert!(index.has_chain_of(block, 15));
     index.insert(frame(1, 306)).expect("there is room");
     assert!(!index.has_chain_of(block, 1));
+}
+
+#[test]
+fn a_block_is_known_to_have_no_whole_frame() {
+    let (mut entries, mut nodes) = (vec![Entry::EMPTY; 9], vec![Node::EMPTY; 8]);
+    let mut index = Index::new(LentMemory { entries: &mut entries, nodes: &mut nodes });
+    let block = BlockNumber(1);
+    let change = |stamp| FrameAt { form: Form::Encoded, ..frame(1, stamp) };
+    let newest = index.insert(change(3)).expect("there is room");
+    assert!(!index.may_have_whole(block), "there are changes alone");
+    let whole = index.insert(frame(1, 1)).expect("there is room");
+    assert_eq!(index.find_whole_below(newest), Some(whole));
+    let middle = index.insert(change(2)).expect("there is room");
+    index.remove(whole);
+    assert!(index.may_have_whole(block), "nobody has looked");
+    assert_eq!(index.find_whole_below(middle), None);
+    assert!(index.may_have_whole(block), "there may be one above");
+    assert_eq!(index.find_whole_below(newest), None);
+    assert!(!index.may_have_whole(block));
+    let newest = index.insert(frame(1, 4)).expect("there is room");
+    assert_eq!(index.whole_below(newest), Some(newest));
+    assert!(index.may_have_whole(block));
 }
 
 #[test]

@@ -22,7 +22,8 @@ const BLOCK_NANOS: u64 = 3_000;
 /// What it is charged for a frame of a block that is no whole block.
 const CHANGE_NANOS: u64 = 1_000;
 
-/// What it is charged for such a frame where ordinary memory has the content: then none is built.
+/// What it is charged for such a frame where ordinary memory has the content: then none is built,
+/// and a walk goes through them to a whole one.
 const PASSED_CHANGE_NANOS: u64 = 150;
 
 /// What it is charged for a block that is written home: half a nanosecond for each byte, half as
