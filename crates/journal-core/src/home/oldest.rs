@@ -17,9 +17,8 @@
 //! OL6. A lane whose head stays where it is, since a block there cannot be read, is left out: the
 //!      list ends at its head. Other lanes go on, unless something older of their blocks is in that
 //!      one. The lane is listed again when the block is written anew, or tried again.
-//! OL7. The list knows the node of a frame, as long as the frame is in the index. So a step begins
-//!      at the old end of a block's chain, and need not go through what is newer. A node may have
-//!      another frame since: it is asked.
+//! OL7. The first frame of a block in the list is mostly the oldest one of its chain, which the
+//!      block's entry names. So a step begins there, and need not go through what is newer.
 //! OL8. The list is put in order from its beginning on, as far as a step needs it. No frame behind
 //!      that part is older than one in it. Of the frames behind it the list knows the first record
 //!      of each lane. Where it does not, no head moves.
@@ -45,8 +44,6 @@ pub struct Listed {
     pub(super) record: u64,
     pub(super) sequence: Sequence,
     pub(crate) block: BlockNumber,
-    /// Where the index had it when it was listed, if that is known (OL7).
-    node: Option<NodeId>,
     pub(super) lane: LaneNumber,
 }
 
@@ -58,13 +55,12 @@ impl Listed {
         record: 0,
         sequence: Sequence(0),
         block: BlockNumber(0),
-        node: None,
         lane: LaneNumber(0),
     };
 
-    const fn of(frame: &FrameAt, node: Option<NodeId>, last_use: u32) -> Self {
+    const fn of(frame: &FrameAt, last_use: u32) -> Self {
         let FrameAt { stamp, record, sequence, block, lane, .. } = *frame;
-        Self { last_use, stamp, record, sequence, block, node, lane }
+        Self { last_use, stamp, record, sequence, block, lane }
     }
 
     /// In the order of blocks, and of one block the oldest first.
@@ -72,22 +68,9 @@ impl Listed {
         (self.block, self.stamp)
     }
 
-    /// Its node, if that has it still and nothing older of its block is in the index.
-    pub(super) fn as_oldest_of_all(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
-        self.node_in(index).filter(|id| index.older(*id).is_none())
-    }
-
-    /// Its node, if that has it still.
-    fn node_in(&self, index: &Index<impl IndexMemory>) -> Option<NodeId> {
-        self.node.filter(|id| {
-            let frame = index.frame(*id);
-            frame.block == self.block && self.is_of(&frame) && index.has_node(*id)
-        })
-    }
-
-    /// Asks for the lines of its node, and of its block's newest frame.
+    /// Asks for the lines of its block's oldest frame, and of the newest.
     pub(super) fn want_nodes(&self, index: &Index<impl IndexMemory>, wants: impl Fn(*const u8)) {
-        for id in [self.node, index.newest(self.block)].into_iter().flatten() {
+        for id in [index.oldest(self.block), index.newest(self.block)].into_iter().flatten() {
             index.want_node(id, &wants);
         }
     }
@@ -98,10 +81,12 @@ impl Listed {
         index: &Index<M>,
     ) -> impl Iterator<Item = NodeId> {
         let is_of_it = |id: &NodeId| self.is_of(&index.frame(*id));
-        let newer = |id| index.newer(id).filter(is_of_it).unwrap_or(id);
-        let first = self.node_in(index).map(newer).or_else(|| {
-            let mut chain = core::iter::successors(index.newest(self.block), |id| index.older(*id));
-            chain.find(is_of_it)
+        let newest = index.newest(self.block).filter(is_of_it);
+        let first = newest.or_else(|| {
+            let oldest = index.oldest(self.block);
+            let mut chain = core::iter::successors(oldest, |id| index.newer(*id));
+            let found = chain.find(is_of_it)?;
+            chain.take_while(is_of_it).last().or(Some(found))
         });
         core::iter::successors(first, |id| index.older(*id)).take_while(is_of_it)
     }
@@ -139,23 +124,53 @@ impl Listed {
         (self.lane, self.sequence) == (frame.lane, frame.sequence)
     }
 
-    /// Whether the index has it, and notes where. Of a block with many versions it may say so where
-    /// it has not.
-    fn may_be_in(&mut self, index: &Index<impl IndexMemory>) -> bool {
-        let mut next = index.newest(self.block);
+    /// Whether the index has it. Of a block with many versions it may say so where it has not.
+    fn may_be_in(&self, index: &Index<impl IndexMemory>) -> bool {
+        let mut next = index.oldest(self.block);
         for _ in 0..VERSIONS {
             let Some(id) = next else { return false };
             if self.is_of(&index.frame(id)) {
-                self.node = next;
                 return true;
             }
-            next = index.older(id);
+            next = index.newer(id);
         }
         next.is_some()
     }
 
     pub(super) fn is_below(&self, cut: &Bounds) -> bool {
         cut.get(usize::from(self.lane.raw())).is_some_and(|bound| self.sequence < *bound)
+    }
+}
+
+/// The old end of a block's chain, which a cut drops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DroppedEnd {
+    /// The block's oldest frame.
+    pub(super) oldest: NodeId,
+    /// The newest one that is dropped, if any is.
+    pub(super) newest: Option<NodeId>,
+}
+
+impl DroppedEnd {
+    /// All that a cut drops of a block, if that is known to be the old end of its chain. The listed
+    /// frames are the block's. No frame below the cut is missing among them (OL1), though some may
+    /// have left the index (OL3).
+    pub(super) fn of(
+        index: &Index<impl IndexMemory>,
+        listed: &[Listed],
+        cut: &Bounds,
+    ) -> Option<Self> {
+        let oldest = index.oldest(listed.first()?.block)?;
+        let (count, newest) = index.last_below(oldest, cut);
+        let mut below = listed.iter().filter(|listed| listed.is_below(cut));
+        let left = newest.map_or(Some(oldest), |newest| index.newer(newest));
+        // Stamps descend in the chain (I1): what is older than the first frame that is left is of
+        // the end, or has left the index.
+        let is_all = left.is_none_or(|left| {
+            let left = index.frame(left).stamp;
+            below.clone().count() == count || below.all(|listed| listed.stamp < left)
+        });
+        is_all.then_some(Self { oldest, newest })
     }
 }
 
@@ -416,7 +431,7 @@ impl Oldest<'_> {
                 // What only a slot's entry says lies in no ring.
                 let is_in_ring = frame.sequence != Sequence(0);
                 if is_in_ring && self.wants(&frame) && (lists_all || frame.block.raw() % 2 == 0) {
-                    self.add(&Listed::of(&frame, Some(id), 0), &mut limit);
+                    self.add(&Listed::of(&frame, 0), &mut limit);
                 }
             }
         });
@@ -437,7 +452,7 @@ impl Oldest<'_> {
         let to = self.memory.get_mut(self.left.end);
         let has_room = to.is_some();
         if let Some(to) = to {
-            *to = Listed::of(frame, None, 0);
+            *to = Listed::of(frame, 0);
             self.left.end = self.left.end.saturating_add(1);
         }
         has_room
@@ -475,7 +490,7 @@ impl Oldest<'_> {
         self.keep_before_ends();
         let (lists_all, mut kept) = (keeps(Rule::StepListsAll), 0_usize);
         for at in 0..self.left.end {
-            let Some(listed) = self.memory.get_mut(at) else { break };
+            let Some(listed) = self.memory.get(at) else { break };
             let block = listed.block;
             let is_there = indexes.of(block, |index| listed.may_be_in(index));
             if is_there && (lists_all || block.raw() % 2 == 0) {
@@ -586,7 +601,7 @@ impl Oldest<'_> {
                 let block = index.frame(newest).block;
                 if search.decide(index, block).is_some() {
                     let last_use = search.slot_of(index, block).map_or(0, last_use);
-                    self.add(&Listed::of(&index.frame(newest), Some(newest), last_use), &mut limit);
+                    self.add(&Listed::of(&index.frame(newest), last_use), &mut limit);
                 }
             }
         });

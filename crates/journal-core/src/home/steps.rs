@@ -32,7 +32,7 @@ use crate::format::record::Form;
 use crate::home::checkpoint::{Batch, FencedLanes};
 use crate::home::content::ContentView;
 use crate::home::error::JournalError;
-use crate::home::oldest::{Listed, Oldest, Records};
+use crate::home::oldest::{DroppedEnd, Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::steps::charges::{
@@ -589,29 +589,36 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Collected { count, seen, has_spared }
     }
 
-    /// Whether all that the cut drops of a block is at the end of its chain, and is home or below a
-    /// newer whole frame: then nothing that is left needs it. These are the frames of the list that
-    /// the block has, oldest first. No other frame of it is below the cut (OL1). Says no where it
-    /// would have to look further.
+    /// Whether all that the cut drops of a block is at the old end of its chain, and is home or
+    /// below a newer whole frame: then nothing that is left needs it. Says no where it would have
+    /// to look further. The listed frames are those of the block, oldest first.
     fn drops_nothing_needed(
         &self,
         index: &Index<impl IndexMemory>,
         listed: &[Listed],
         (durable, cut): (&Bounds, &Bounds),
     ) -> bool {
-        let Some(first) = listed.first().filter(|_| self.lists_all_below()) else { return false };
-        let Some(oldest) = first.as_oldest_of_all(index) else { return false };
-        let below = listed.iter().filter(|listed| listed.is_below(cut)).count();
-        let (count, last) = index.last_below(oldest, cut);
-        let Some(last) = last.map(|id| index.frame(id)).filter(|_| count == below) else {
+        let (Some(first), Some(end)) = (listed.first(), self.dropped_end(index, listed, cut))
+        else {
             return false;
         };
+        let Some(last) = end.newest.map(|id| index.frame(id)) else { return true };
         let Some(newest) = index.newest_below(first.block, durable) else { return false };
         let home = home_below(index, newest);
         // What came behind a discard that is home may need it.
         let is_home = last.stamp <= home && !(last.form == Form::Discard && last.stamp == home);
         let is_needed = !is_home && !index.is_whole_above(newest, last.stamp);
         !is_needed || !self.keeps(Rule::StepDropsUnneeded)
+    }
+
+    /// What the cut drops of a block, if that is known to be the old end of its chain.
+    fn dropped_end(
+        &self,
+        index: &Index<impl IndexMemory>,
+        listed: &[Listed],
+        cut: &Bounds,
+    ) -> Option<DroppedEnd> {
+        if self.lists_all_below() { DroppedEnd::of(index, listed, cut) } else { None }
     }
 
     /// Whether all frames below a cut are among those that the step has looked at (OL1).
@@ -679,13 +686,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     .slots
                     .saturating_add(self.drop_slots_of(common, lanes, indexes, block, cut)?);
             }
-            indexes.of(block, |index| {
-                let oldest = of_block.first().and_then(|first| first.as_oldest_of_all(index));
-                let below = of_block.iter().filter(|listed| listed.is_below(cut)).count();
-                let goes_from_the_end = |oldest| index.remove_last_below(oldest, cut) == below;
-                if !(self.lists_all_below() && oldest.is_some_and(goes_from_the_end)) {
-                    index.remove_below(block, cut);
-                }
+            indexes.of(block, |index| match self.dropped_end(index, of_block, cut) {
+                Some(end) => index.remove_last_below(end.oldest, cut),
+                None => index.remove_below(block, cut),
             });
         }
         freed.bytes = self.take_room(common, lanes)?;

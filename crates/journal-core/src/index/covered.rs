@@ -324,6 +324,8 @@ mod tests {
                         core::iter::successors(last, |id| index.newer(*id)).count()
                     });
                     prop_assert_eq!(back.unwrap_or(0), list.len());
+                    let oldest = index.oldest(BlockNumber(block)).map(|id| index.frame(id).stamp);
+                    prop_assert_eq!(oldest, list.last().map(|frame| frame.stamp));
                 }
                 prop_assert_eq!(index.frames(), lists.iter().map(Vec::len).sum::<usize>());
             }

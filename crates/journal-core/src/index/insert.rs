@@ -196,15 +196,16 @@ impl<M: IndexMemory> Index<M> {
         self.touched = self.touched.max(free);
         self.nodes_used = self.nodes_used.saturating_add(1);
         self.changes = self.changes.wrapping_add(1);
-        if let Some(node) = self.node_mut(older) {
-            node.newer = free;
+        match self.node_mut(older) {
+            Some(node) => node.newer = free,
+            None => self.note_oldest(entry_at, free),
         }
         match self.node_mut(newer) {
             Some(node) => {
                 node.older = free;
                 self.note_whole(entry_at, frame);
             }
-            None => self.note_newest(entry_at, free, older, frame),
+            None => self.note_newest(entry_at, free, frame),
         }
         if frame.folded {
             self.note_folded(entry_at, true);
@@ -223,15 +224,24 @@ impl<M: IndexMemory> Index<M> {
         if let Some(node) = self.node_mut(last) {
             *node = Node::of(frame, second, NONE);
         }
-        self.note_newest(entry_at, last, second, frame);
+        self.note_oldest(entry_at, second);
+        self.note_newest(entry_at, last, frame);
         self.changes = self.changes.wrapping_add(2);
     }
 
-    /// Notes the newest frame of an entry, and the one below it.
+    /// Notes the oldest frame of an entry.
     #[inline(always)]
-    fn note_newest(&mut self, entry_at: usize, newest: u32, below: u32, frame: &FrameAt) {
+    fn note_oldest(&mut self, entry_at: usize, oldest: u32) {
+        if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
+            entry.oldest = oldest;
+        }
+    }
+
+    /// Notes the newest frame of an entry.
+    #[inline(always)]
+    fn note_newest(&mut self, entry_at: usize, newest: u32, frame: &FrameAt) {
         let Some(entry) = self.memory.entries_mut().get_mut(entry_at) else { return };
-        entry.set_newest(newest, below, frame.lane.raw());
+        entry.set_newest(newest, frame.lane.raw());
         if frame.form == Form::Encoded {
             entry.chain = entry.chain.saturating_add(1);
         } else {

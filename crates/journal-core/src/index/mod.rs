@@ -17,7 +17,8 @@
 //!     content is built from the missing frame, and the head of its lane passes it before it passes
 //!     that one.
 //! I6. An entry says in which lane its newest frame is: a commit through that lane need not look at
-//!     the frame.
+//!     the frame. It names both ends of its chain: a step that frees the oldest frames begins there,
+//!     however many newer ones there are.
 
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
@@ -272,10 +273,11 @@ impl<M: IndexMemory> Index<M> {
         (0..count).map(line)
     }
 
-    /// Where the newest frame of a block is kept, and the one below that.
+    /// Where the newest frame of a block is kept, and the oldest: the one below that, where the
+    /// block was written whole again and again.
     #[inline(always)]
     pub(crate) fn nodes_of(&self, lead: &Lead) -> [*const u8; 2] {
-        [lead.newest().0, lead.below()].map(|id| self.address(id))
+        [lead.newest(), lead.oldest()].map(|id| self.address(id.0))
     }
 
     /// Of a node, or of what is none.
@@ -371,6 +373,11 @@ impl<M: IndexMemory> Index<M> {
     #[must_use]
     pub fn newest(&self, block: BlockNumber) -> Option<NodeId> {
         self.entry(block).map(|entry| NodeId(entry.newest))
+    }
+
+    /// The oldest frame of a block.
+    pub(crate) fn oldest(&self, block: BlockNumber) -> Option<NodeId> {
+        self.entry(block).map(|entry| NodeId(entry.oldest))
     }
 
     /// The newest frame of a block, with what its entry says of it.
@@ -522,11 +529,6 @@ impl<M: IndexMemory> Index<M> {
         is_used.then_some(NodeId(id))
     }
 
-    /// Whether a node means anything (I4).
-    pub(crate) const fn has_node(&self, id: NodeId) -> bool {
-        id.0 <= self.touched
-    }
-
     /// Notes that only a slot's entry is left of a frame.
     fn set_out_of_ring(&mut self, id: NodeId) {
         if let Some(node) = self.node_mut(id.0) {
@@ -546,15 +548,26 @@ impl<M: IndexMemory> Index<M> {
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: NodeId) {
         let Some(node) = self.node(id.0).copied() else { return };
-        let (mut below, mut lane) = (NONE, 0);
-        if let Some(older) = self.node_mut(node.older) {
-            older.newer = node.newer;
-            (below, lane) = (older.older, older.lane);
-        }
+        let lane = match self.node_mut(node.older) {
+            Some(older) => {
+                older.newer = node.newer;
+                older.lane
+            }
+            None => {
+                self.set_oldest(node.block, node.newer);
+                0
+            }
+        };
         match self.node_mut(node.newer) {
             Some(newer) => newer.older = node.older,
-            None => self.set_newest(node.block, node.older, below, lane),
+            None => self.set_newest(node.block, node.older, lane),
         }
+        self.free(id);
+    }
+
+    /// Gives back a node that is in no chain any more.
+    #[inline(always)]
+    fn free(&mut self, id: NodeId) {
         let free = self.free;
         if let Some(node) = self.node_mut(id.0) {
             *node = Node { older: free, ..Node::EMPTY };
@@ -569,12 +582,21 @@ impl<M: IndexMemory> Index<M> {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    fn set_newest(&mut self, block: u64, newest: u32, below: u32, lane: u16) {
+    /// Notes the newest frame of a block that loses the one before. Without one it has no entry.
+    fn set_newest(&mut self, block: u64, newest: u32, lane: u16) {
         let Some(entry_at) = self.find(block) else { return };
         if newest == NONE {
             self.vacate(entry_at);
         } else if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
-            entry.set_newest(newest, below, lane);
+            entry.set_newest(newest, lane);
+        }
+    }
+
+    /// Notes the oldest frame of a block that loses the one before, if it has another.
+    fn set_oldest(&mut self, block: u64, oldest: u32) {
+        let entry_at = self.find(block).filter(|_| oldest != NONE);
+        if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+            entry.oldest = oldest;
         }
     }
 
@@ -731,16 +753,27 @@ impl<M: IndexMemory> Index<M> {
         below.fold((0, None), |(count, _), id| (count.saturating_add(1), Some(id)))
     }
 
-    /// Forgets what [`last_below`](Self::last_below) counts, and returns how many frames that is.
-    pub(crate) fn remove_last_below(&mut self, oldest: NodeId, cut: &Bounds) -> usize {
+    /// Forgets what [`last_below`](Self::last_below) counts.
+    pub(crate) fn remove_last_below(&mut self, oldest: NodeId, cut: &Bounds) {
         let (count, _) = self.last_below(oldest, cut);
-        let mut next = Some(oldest);
+        if count == 0 {
+            return;
+        }
+        let (block, mut next) = (self.frame(oldest).block.raw(), Some(oldest));
         for _ in 0..count {
             let Some(id) = next else { break };
             next = self.newer(id);
-            self.remove(id);
+            self.free(id);
         }
-        count
+        match next {
+            Some(left) => {
+                if let Some(node) = self.node_mut(left.0) {
+                    node.older = NONE;
+                }
+                self.set_oldest(block, left.0);
+            }
+            None => self.set_newest(block, NONE, 0),
+        }
     }
 
     /// Every frame.

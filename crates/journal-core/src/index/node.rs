@@ -22,9 +22,7 @@ pub(super) const HAS_WHOLE: u8 = 1 << 2;
 pub struct Entry {
     pub(super) block: u64,
     pub(super) newest: u32,
-    /// The node below the newest one when that came: for a commit that wants it in the caches, and
-    /// for nothing else.
-    pub(super) below: u32,
+    pub(super) oldest: u32,
     /// The lane of the newest frame.
     pub(super) lane: u8,
     /// Frames that are changes alone and came since the newest whole one, up to the most that this
@@ -45,7 +43,7 @@ impl Entry {
     pub const EMPTY: Self = Self {
         block: 0,
         newest: NONE,
-        below: NONE,
+        oldest: NONE,
         lane: 0,
         chain: 0,
         is_leaving: false,
@@ -63,16 +61,16 @@ const _: () = assert!(LANES_MAX <= u8::MAX as u16, "an entry names its lane in a
 pub struct Lead {
     newest: NodeId,
     lane: LaneNumber,
-    below: u32,
+    oldest: NodeId,
     is_unreadable: bool,
 }
 
 impl Entry {
-    /// Notes the newest frame, and the one below it.
+    /// Notes the newest frame.
     #[inline(always)]
-    pub(super) fn set_newest(&mut self, newest: u32, below: u32, lane: u16) {
+    pub(super) fn set_newest(&mut self, newest: u32, lane: u16) {
         let lane = u8::try_from(lane).unwrap_or(u8::MAX);
-        (self.newest, self.below, self.lane) = (newest, below, lane);
+        (self.newest, self.lane) = (newest, lane);
     }
 
     /// Sets a mark, or takes it away.
@@ -90,9 +88,8 @@ impl Entry {
     /// Of an entry that is not empty.
     #[inline(always)]
     pub(super) const fn lead(&self) -> Lead {
-        let Self { newest, lane, below, unreadable, .. } = *self;
-        let is_unreadable = unreadable != 0;
-        Lead { newest: NodeId(newest), lane: LaneNumber(lane as u16), below, is_unreadable }
+        let (lane, is_unreadable) = (LaneNumber(self.lane as u16), self.unreadable != 0);
+        Lead { newest: NodeId(self.newest), oldest: NodeId(self.oldest), lane, is_unreadable }
     }
 }
 
@@ -118,9 +115,10 @@ impl Lead {
         self.is_unreadable
     }
 
-    /// A node that may be the one below it.
-    pub(super) const fn below(&self) -> u32 {
-        self.below
+    /// The oldest frame.
+    #[inline]
+    pub(super) const fn oldest(&self) -> NodeId {
+        self.oldest
     }
 }
 

@@ -12,6 +12,7 @@ use super::*;
 use crate::format::record::Form;
 use crate::index::ahead::nothing_ahead;
 use crate::index::frame::Full;
+use crate::units::LANES_MAX;
 
 fn frame(block: u64, stamp: u64) -> FrameAt {
     FrameAt {
@@ -46,6 +47,8 @@ enum Step {
     Remove(u64, u64),
     /// All frames of odd stamps, or of even ones.
     RemoveWhere(u64),
+    /// Each block's frames below a stamp.
+    RemoveLast(u64),
     Clear,
 }
 
@@ -55,6 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         20 => pair().prop_map(|(block, stamp)| Step::Insert(block, stamp)),
         16 => pair().prop_map(|(block, number)| Step::Remove(block, number)),
         1 => (0_u64..2).prop_map(Step::RemoveWhere),
+        2 => (1_u64..500).prop_map(Step::RemoveLast),
         1 => Just(Step::Clear),
     ];
     prop::collection::vec(step, 0..if cfg!(miri) { 12 } else { 120 })
@@ -94,6 +98,18 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
                 index.remove_where(|frame| frame.stamp.raw() % 2 == rest, nothing_ahead);
                 model.values_mut().for_each(|chain| chain.retain(|stamp| stamp % 2 != rest));
             }
+            Step::RemoveLast(end) => {
+                let cut = [Sequence(end); LANES_MAX as usize];
+                for (block, chain) in &mut model {
+                    let oldest = index.oldest(BlockNumber(apart * block)).expect("has one");
+                    let (count, last) = index.last_below(oldest, &cut);
+                    let last = last.map(|id| index.frame(id).stamp.raw());
+                    prop_assert_eq!(last, chain.iter().find(|stamp| **stamp < end).copied());
+                    prop_assert_eq!(count, chain.iter().filter(|stamp| **stamp < end).count());
+                    chain.retain(|stamp| *stamp >= end);
+                    index.remove_last_below(oldest, &cut);
+                }
+            }
             Step::Clear => {
                 index.clear();
                 model.clear();
@@ -107,6 +123,8 @@ fn is_as_a_map_of_sorted_lists<M: IndexMemory>(
             let newest = index.newest(BlockNumber(number)).map(|id| (id, index.frame(id).lane));
             let lead = index.lead(BlockNumber(number)).map(|lead| (lead.newest(), lead.lane()));
             prop_assert_eq!(lead, newest);
+            let oldest = index.oldest(BlockNumber(number)).map(|id| index.frame(id).stamp.raw());
+            prop_assert_eq!(oldest, chain(&index, number).last().copied());
             let ids = core::iter::successors(newest.map(|(id, _)| id), |id| index.older(*id));
             for from in ids.collect::<Vec<_>>() {
                 let mut below = core::iter::successors(Some(from), |id| index.older(*id));

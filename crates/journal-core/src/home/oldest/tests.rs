@@ -252,3 +252,59 @@ fn a_list_in_memory_that_became_shorter_is_none() {
     assert!(list.is_empty() && list.frames().is_empty());
     assert_eq!(list.put_in_order(1), 0);
 }
+
+/// Blocks have frames in three lanes, some of them copies, and some that slots' entries say too.
+/// What a cut drops of a block is its old end, or it is said not to be known.
+#[test]
+#[cfg_attr(miri, ignore = "many lists")]
+fn the_end_of_a_chain_that_a_cut_drops_is_all_that_it_drops() {
+    let mut state = 1_u64;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    let (mut known, mut gone, mut nothing) = (0, 0, 0);
+    for _ in 0..20_000 {
+        let (mut entries, mut nodes) = (vec![Entry::EMPTY; 3], vec![Node::EMPTY; 9]);
+        let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
+        let (mut index, block, lanes) = (Index::new(memory), BlockNumber(7), 1 + draw(3));
+        let (mut listed, mut has_copies) = (Vec::new(), false);
+        for sequence in 1..=1 + draw(8) {
+            let (lane, copied) = (draw(lanes) as u16, draw(12) == 0);
+            has_copies |= copied;
+            let stamp = Stamp(if copied { 1 + draw(sequence) } else { sequence });
+            let folded = draw(8) == 0;
+            let frame = FrameAt { stamp, folded, ..frame(7, lane, sequence) };
+            let _newest = index.insert(frame).expect("has room");
+            listed.push(Listed::of(&frame, 0));
+        }
+        for _ in 0..draw(4) {
+            let at = draw(9) as usize;
+            if let Some(id) = index.used_node(at) {
+                index.remove(id);
+            }
+        }
+        listed.sort_by_key(Listed::place);
+        let cut = core::array::from_fn(|_| Sequence(draw(10)));
+        let chain = core::iter::successors(index.oldest(block), |id| index.newer(*id));
+        let chain: Vec<_> = chain.collect();
+        let dropped: Vec<_> =
+            chain.iter().copied().filter(|id| index.frame(*id).is_below(&cut)).collect();
+        let is_end = chain.starts_with(&dropped);
+        let is_folded = dropped.iter().any(|id| index.frame(*id).folded);
+        let below = listed.iter().filter(|listed| listed.is_below(&cut)).count();
+        let Some(end) = DroppedEnd::of(&index, &listed, &cut) else {
+            let is_there = listed.len() == chain.len();
+            let is_simple = is_end && !is_folded && !chain.is_empty();
+            let is_simple = is_simple && (is_there || lanes == 1 && !has_copies);
+            assert!(!is_simple, "what is simple is known");
+            continue;
+        };
+        assert!(is_end && !is_folded, "{dropped:?} of {chain:?}");
+        assert_eq!((Some(&end.oldest), end.newest.as_ref()), (chain.first(), dropped.last()));
+        known += 1;
+        gone += usize::from(below > dropped.len());
+        nothing += usize::from(below > 0 && dropped.is_empty());
+    }
+    assert!(known > 1000 && gone > 100 && nothing > 100, "{known}, {gone}, {nothing}");
+}
