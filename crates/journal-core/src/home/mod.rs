@@ -106,7 +106,7 @@ pub struct Home<P, D, H = NoHook> {
     pub(crate) device: OrderedDevice<D, H>,
     pub(crate) identity: Identity,
     /// Which attempt to write home this is; never zero. No process lives to see it come round.
-    pub(crate) attempt: u32,
+    pub(crate) attempt: u16,
 }
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {

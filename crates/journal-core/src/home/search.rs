@@ -403,8 +403,15 @@ pub(super) fn rests_on_discard(
     newest: NodeId,
     home: Stamp,
 ) -> bool {
-    if !index.may_have_whole(index.frame(newest).block) {
-        return false;
+    let whole = index.newest_whole(index.frame(newest).block).map(|id| (id, index.frame(id)));
+    match whole {
+        // What is home is a change.
+        None => return false,
+        Some((_, frame)) if frame.stamp < home => return false,
+        Some((id, frame)) if frame.stamp == home => {
+            return id != newest && frame.form == Form::Discard;
+        }
+        Some(_) => {}
     }
     let mut chain = core::iter::successors(Some(newest), |id| index.older(*id));
     let newest_home = chain.find(|id| index.frame(*id).stamp <= home).filter(|id| *id != newest);

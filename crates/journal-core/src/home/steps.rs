@@ -551,9 +551,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 // It is looked at once: from here on it is leaving.
                 let is_new = !index.is_leaving(listed.block);
                 let is_leaving = is_new && search.set_leaving(index, listed.block);
-                is_leaving.then(|| (found, newest, (index.find_whole_below(newest), home)))
+                is_leaving.then_some((found, newest, home))
             });
-            if let Some((found, newest, (whole, home))) = found {
+            if let Some((found, newest, home)) = found {
                 // What frees much room already writes nothing home: it may be written anew first.
                 has_spared =
                     spares && count == 0 && !is_oldest && frees_much(common, listed, &heads);
@@ -562,15 +562,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     break;
                 }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
-                let is_built = whole != Some(newest);
-                let is_kept = is_built && indexes.keeps_up_to(listed.block, newest);
-                let changes = match whole {
-                    _ if !is_built => (0, false),
-                    // Nothing has gone through them.
-                    None if is_kept => (0, true),
-                    _ => indexes.of(listed.block, |index| index.changes_of(newest, home)),
+                // What ordinary memory has is not built.
+                let is_built = found.is_chain && !indexes.keeps_up_to(listed.block, newest);
+                let (changes, reads_home) = match is_built {
+                    true => indexes.of(listed.block, |index| index.changes_of(newest, home)),
+                    false => (0, false),
                 };
-                let nanos = nanos_of(common.block_bytes(), changes, is_kept);
+                let nanos = nanos_of(common.block_bytes(), changes, reads_home);
                 let is_charged = is_oldest || count == 0 || charges.have_room_for(nanos);
                 let fits = is_charged && needed <= search.shield_room;
                 charges.add(nanos);

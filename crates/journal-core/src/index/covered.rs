@@ -324,6 +324,9 @@ mod tests {
                         core::iter::successors(last, |id| index.newer(*id)).count()
                     });
                     prop_assert_eq!(back.unwrap_or(0), list.len());
+                    let whole = index.newest_whole(BlockNumber(block)).map(|id| index.frame(id).stamp);
+                    let newest = list.iter().find(|frame| frame.is_whole());
+                    prop_assert_eq!(whole, newest.map(|frame| frame.stamp));
                     let oldest = index.oldest(BlockNumber(block)).map(|id| index.frame(id).stamp);
                     prop_assert_eq!(oldest, list.last().map(|frame| frame.stamp));
                 }

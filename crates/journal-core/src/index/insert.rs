@@ -6,7 +6,7 @@
 
 use crate::format::record::Form;
 use crate::index::frame::{FrameAt, Full, NodeId};
-use crate::index::node::{HAS_WHOLE, NONE, SUSPECT};
+use crate::index::node::{NONE, SUSPECT};
 use crate::index::{Entry, Index, IndexMemory, Node};
 use crate::units::LANES_MAX;
 
@@ -203,7 +203,7 @@ impl<M: IndexMemory> Index<M> {
         match self.node_mut(newer) {
             Some(node) => {
                 node.older = free;
-                self.note_whole(entry_at, frame);
+                self.note_whole(entry_at, free, frame);
             }
             None => self.note_newest(entry_at, free, frame),
         }
@@ -246,7 +246,7 @@ impl<M: IndexMemory> Index<M> {
             entry.chain = entry.chain.saturating_add(1);
         } else {
             (entry.chain, entry.unreadable) = (0, 0);
-            entry.set(HAS_WHOLE, true);
+            entry.whole = newest;
         }
         if frame.form == Form::Home {
             entry.set(SUSPECT, false);
@@ -257,11 +257,13 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Notes a frame that is not the newest one of an entry, if it is whole.
-    fn note_whole(&mut self, entry_at: usize, frame: &FrameAt) {
+    /// Notes a frame that is not the newest one of an entry, if it is the newest whole one.
+    fn note_whole(&mut self, entry_at: usize, id: u32, frame: &FrameAt) {
+        let whole = self.memory.entries().get(entry_at).map_or(NONE, |entry| entry.whole);
+        let is_above = self.node(whole).is_none_or(|node| node.stamp <= frame.stamp.raw());
         let entry = self.memory.entries_mut().get_mut(entry_at);
-        if let Some(entry) = entry.filter(|_| frame.is_whole()) {
-            entry.set(HAS_WHOLE, true);
+        if let Some(entry) = entry.filter(|_| frame.is_whole() && is_above) {
+            entry.whole = id;
         }
     }
 }

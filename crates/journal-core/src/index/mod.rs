@@ -17,12 +17,13 @@
 //!     content is built from the missing frame, and the head of its lane passes it before it passes
 //!     that one.
 //! I6. An entry says in which lane its newest frame is: a commit through that lane need not look at
-//!     the frame. It names both ends of its chain: a step that frees the oldest frames begins there,
-//!     however many newer ones there are.
+//!     the frame. It names both ends of its chain, and the newest whole frame. So steps that free the
+//!     oldest frames need not go through the newer ones, however many there are.
 
+use crate::format::record::Form;
 use crate::index::frame::{Bounds, FrameAt, NodeId};
 use crate::units::{BlockNumber, LaneNumber, Sequence, SlotNumber, Stamp};
-use node::{HAS_WHOLE, NONE, SUSPECT};
+use node::{IS_LEAVING, NONE, SUSPECT};
 
 pub(crate) mod ahead;
 mod covered;
@@ -485,36 +486,28 @@ impl<M: IndexMemory> Index<M> {
         }
     }
 
-    /// Whether a block may have a whole frame. If not, all of its frames are changes alone.
-    pub(crate) fn may_have_whole(&self, block: BlockNumber) -> bool {
-        self.entry(block).is_some_and(|entry| entry.has(HAS_WHOLE))
+    /// The newest whole frame of a block.
+    pub(crate) fn newest_whole(&self, block: BlockNumber) -> Option<NodeId> {
+        let whole = self.entry(block)?.whole;
+        (whole != NONE).then_some(NodeId(whole))
     }
 
-    /// The newest whole placement at or below a frame of its block. Where the block's entry says
-    /// that there is none, no other frame is looked at.
+    /// The newest whole placement at or below a frame of its block.
     pub(crate) fn whole_below(&self, from: NodeId) -> Option<NodeId> {
         let frame = self.frame(from);
         if frame.is_whole() {
             return Some(from);
         }
-        if !self.may_have_whole(frame.block) {
-            return None;
+        let newest = self.newest_whole(frame.block)?;
+        if self.frame(newest).stamp < frame.stamp {
+            return Some(newest);
         }
-        let mut chain = core::iter::successors(self.older(from), |id| self.older(*id));
-        chain.find(|id| self.frame(*id).is_whole())
+        self.next_whole(self.older(from))
     }
 
-    /// Like [`whole_below`](Self::whole_below). If no frame of the block is whole, the next answer
-    /// takes no walk.
-    pub(crate) fn find_whole_below(&mut self, from: NodeId) -> Option<NodeId> {
-        let whole = self.whole_below(from);
-        if whole.is_none() && self.newer(from).is_none() {
-            let entry_at = self.find(self.frame(from).block.raw());
-            if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
-                entry.set(HAS_WHOLE, false);
-            }
-        }
-        whole
+    /// The first whole frame from one of its chain on.
+    fn next_whole(&self, from: Option<NodeId>) -> Option<NodeId> {
+        core::iter::successors(from, |id| self.older(*id)).find(|id| self.frame(*id).is_whole())
     }
 
     /// Nodes for frames, used or not.
@@ -562,6 +555,9 @@ impl<M: IndexMemory> Index<M> {
             Some(newer) => newer.older = node.older,
             None => self.set_newest(node.block, node.older, lane),
         }
+        if !matches!(node.form(), Form::Encoded) {
+            self.leave_whole(&node, id);
+        }
         self.free(id);
     }
 
@@ -597,6 +593,19 @@ impl<M: IndexMemory> Index<M> {
         let entry_at = self.find(block).filter(|_| oldest != NONE);
         if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
             entry.oldest = oldest;
+        }
+    }
+
+    /// Notes the newest whole frame of a block, if the one that leaves its chain was that.
+    fn leave_whole(&mut self, node: &Node, id: NodeId) {
+        let Some(entry_at) = self.find(node.block) else { return };
+        let is_it = |entry: &Entry| entry.newest != NONE && entry.whole == id.0;
+        if !self.memory.entries().get(entry_at).is_some_and(is_it) {
+            return;
+        }
+        let next = self.next_whole(node.older()).map_or(NONE, |id| id.0);
+        if let Some(entry) = self.memory.entries_mut().get_mut(entry_at) {
+            entry.whole = next;
         }
     }
 
@@ -642,7 +651,8 @@ impl<M: IndexMemory> Index<M> {
                 let is_known = entry.home <= newest.raw();
                 entry.home = if is_known { entry.home.max(stamp.raw()) } else { stamp.raw() };
                 entry.set(SUSPECT, false);
-                (entry.is_leaving, entry.unreadable) = (false, 0);
+                entry.set(IS_LEAVING, false);
+                entry.unreadable = 0;
             }
         }
     }
@@ -678,13 +688,13 @@ impl<M: IndexMemory> Index<M> {
     pub(crate) fn set_leaving(&mut self, block: BlockNumber, is_leaving: bool) {
         let entry_at = self.find(block.raw());
         if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
-            entry.is_leaving = is_leaving;
+            entry.set(IS_LEAVING, is_leaving);
             self.changes = self.changes.wrapping_add(1);
         }
     }
 
     /// Notes that the block is not written home in this attempt: it cannot be read.
-    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u32) {
+    pub(crate) fn set_unreadable(&mut self, block: BlockNumber, attempt: u16) {
         let entry_at = self.find(block.raw());
         if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
             if entry.newest != NONE {
@@ -695,7 +705,7 @@ impl<M: IndexMemory> Index<M> {
 
     /// The last attempt that could not read the block, if it is neither home nor written since;
     /// zero for none.
-    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u32 {
+    pub(crate) fn unreadable_in(&self, block: BlockNumber) -> u16 {
         self.entry(block).map_or(0, |entry| entry.unreadable)
     }
 
@@ -713,7 +723,7 @@ impl<M: IndexMemory> Index<M> {
     /// Whether the block is being written home now, so that what is there may be of any age.
     #[must_use]
     pub fn is_leaving(&self, block: BlockNumber) -> bool {
-        self.entry(block).is_some_and(|entry| entry.is_leaving)
+        self.entry(block).is_some_and(|entry| entry.has(IS_LEAVING))
     }
 
     /// Up to which stamp a block's content is home and synced, as far as this process knows.
@@ -759,20 +769,22 @@ impl<M: IndexMemory> Index<M> {
         if count == 0 {
             return;
         }
-        let (block, mut next) = (self.frame(oldest).block.raw(), Some(oldest));
+        let (block, mut next) = (self.frame(oldest).block, Some(oldest));
+        let (whole, mut has_whole) = (self.newest_whole(block), false);
         for _ in 0..count {
             let Some(id) = next else { break };
+            has_whole |= whole == Some(id);
             next = self.newer(id);
             self.free(id);
         }
-        match next {
-            Some(left) => {
-                if let Some(node) = self.node_mut(left.0) {
-                    node.older = NONE;
-                }
-                self.set_oldest(block, left.0);
-            }
-            None => self.set_newest(block, NONE, 0),
+        let Some(left) = next else { return self.set_newest(block.raw(), NONE, 0) };
+        if let Some(node) = self.node_mut(left.0) {
+            node.older = NONE;
+        }
+        let entry_at = self.find(block.raw());
+        if let Some(entry) = entry_at.and_then(|at| self.memory.entries_mut().get_mut(at)) {
+            entry.oldest = left.0;
+            entry.whole = if has_whole { NONE } else { entry.whole };
         }
     }
 

@@ -9,12 +9,14 @@ use crate::units::{LANES_MAX, LaneNumber, Sequence, Stamp};
 /// No node. The first one is number 1, so that entries of zeroes are empty.
 pub(super) const NONE: u32 = 0;
 
+/// Of the lane of an entry's newest frame, these bits. Marks are above.
+const LANE_BITS: u8 = 0x1F;
 /// A mark: an earlier process may have written the block's home in vain.
-pub(super) const SUSPECT: u8 = 1;
+pub(super) const SUSPECT: u8 = 1 << 5;
 /// A mark: slots' entries may speak of the block. Where it is missing, none does.
-pub(super) const HAS_FOLDED: u8 = 1 << 1;
-/// A mark: the block may have a whole frame. Where it is missing, all frames are changes alone.
-pub(super) const HAS_WHOLE: u8 = 1 << 2;
+pub(super) const HAS_FOLDED: u8 = 1 << 6;
+/// A mark: the block is being written home now.
+pub(super) const IS_LEAVING: u8 = 1 << 7;
 
 /// The entry of one block that has frames in the lanes: half a line, and never of two.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -23,17 +25,15 @@ pub struct Entry {
     pub(super) block: u64,
     pub(super) newest: u32,
     pub(super) oldest: u32,
-    /// The lane of the newest frame.
-    pub(super) lane: u8,
+    /// The newest frame that is no change alone.
+    pub(super) whole: u32,
+    /// The lane of the newest frame, and marks: [`SUSPECT`], [`HAS_FOLDED`] and [`IS_LEAVING`].
+    pub(super) lane_and_marks: u8,
     /// Frames that are changes alone and came since the newest whole one, up to the most that this
     /// can count. Some may have been forgotten since.
     pub(super) chain: u8,
-    /// Whether it is being written home now.
-    pub(super) is_leaving: bool,
-    /// [`SUSPECT`], [`HAS_FOLDED`] and [`HAS_WHOLE`].
-    pub(super) marks: u8,
     /// The last attempt of a checkpoint that could not read it; zero for none.
-    pub(super) unreadable: u32,
+    pub(super) unreadable: u16,
     /// The stamp of the content that a checkpoint has written home and synced; zero for none.
     pub(super) home: u64,
 }
@@ -44,17 +44,16 @@ impl Entry {
         block: 0,
         newest: NONE,
         oldest: NONE,
-        lane: 0,
+        whole: NONE,
+        lane_and_marks: 0,
         chain: 0,
-        is_leaving: false,
-        marks: 0,
         unreadable: 0,
         home: 0,
     };
 }
 
 const _: () = assert!(size_of::<Entry>() == 32, "of a line there are two");
-const _: () = assert!(LANES_MAX <= u8::MAX as u16, "an entry names its lane in a byte");
+const _: () = assert!(LANES_MAX == LANE_BITS as u16 + 1, "a lane has these bits, and all of them");
 
 /// What an entry says of the newest frame of its block: known before that frame's own line is.
 #[derive(Clone, Copy, Debug)]
@@ -69,26 +68,28 @@ impl Entry {
     /// Notes the newest frame.
     #[inline(always)]
     pub(super) fn set_newest(&mut self, newest: u32, lane: u16) {
-        let lane = u8::try_from(lane).unwrap_or(u8::MAX);
-        (self.newest, self.lane) = (newest, lane);
+        let lane = u8::try_from(lane).unwrap_or(u8::MAX) & LANE_BITS;
+        (self.newest, self.lane_and_marks) = (newest, self.lane_and_marks & !LANE_BITS | lane);
     }
 
     /// Sets a mark, or takes it away.
     #[inline(always)]
     pub(super) const fn set(&mut self, mark: u8, is_so: bool) {
-        self.marks = if is_so { self.marks | mark } else { self.marks & !mark };
+        let others = self.lane_and_marks & !mark;
+        self.lane_and_marks = if is_so { others | mark } else { others };
     }
 
     /// Whether it has a mark.
     #[inline(always)]
     pub(super) const fn has(&self, mark: u8) -> bool {
-        self.marks & mark != 0
+        self.lane_and_marks & mark != 0
     }
 
     /// Of an entry that is not empty.
     #[inline(always)]
     pub(super) const fn lead(&self) -> Lead {
-        let (lane, is_unreadable) = (LaneNumber(self.lane as u16), self.unreadable != 0);
+        let lane = LaneNumber((self.lane_and_marks & LANE_BITS) as u16);
+        let is_unreadable = self.unreadable != 0;
         Lead { newest: NodeId(self.newest), oldest: NodeId(self.oldest), lane, is_unreadable }
     }
 }

@@ -44,13 +44,13 @@ impl JournalError {
 impl<P, D, H> Home<P, D, H> {
     /// What could not be read is tried again by the next thread that writes home.
     pub(crate) const fn end_attempt(&mut self) {
-        self.attempt = if self.attempt == u32::MAX { 1 } else { self.attempt.saturating_add(1) };
+        self.attempt = if self.attempt == u16::MAX { 1 } else { self.attempt.saturating_add(1) };
     }
 
     /// The attempt before this one. A thread that only copies notes a block for that attempt, so
     /// that this one tries it still.
-    pub(crate) const fn last_attempt(&self) -> u32 {
-        if self.attempt == 1 { u32::MAX } else { self.attempt.saturating_sub(1) }
+    pub(crate) const fn last_attempt(&self) -> u16 {
+        if self.attempt == 1 { u16::MAX } else { self.attempt.saturating_sub(1) }
     }
 }
 

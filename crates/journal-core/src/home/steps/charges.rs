@@ -19,26 +19,17 @@ pub(super) const SLOT_NANOS: u64 = 500;
 /// What it is charged for a block, beside what its bytes take.
 const BLOCK_NANOS: u64 = 3_000;
 
-/// What it is charged for a frame of a block that is no whole block.
+/// What it is charged for a frame of a block that is no whole block, where ordinary memory does not
+/// have the content.
 const CHANGE_NANOS: u64 = 1_000;
 
-/// What it is charged for such a frame where ordinary memory has the content: then none is built,
-/// and a walk goes through them to a whole one.
-const PASSED_CHANGE_NANOS: u64 = 150;
-
 /// What it is charged for a block that is written home: half a nanosecond for each byte, half as
-/// much again where it is read from home before, and for each change. What ordinary memory keeps of
-/// a block is neither read nor built.
-pub(super) const fn nanos_of(
-    block_bytes: usize,
-    (changes, reads_home): (u64, bool),
-    is_kept: bool,
-) -> u64 {
+/// much again where it is read from home before, and for each change that it is built from.
+pub(super) const fn nanos_of(block_bytes: usize, changes: u64, reads_home: bool) -> u64 {
     let bytes = block_bytes as u64;
-    let read = if reads_home && !is_kept { bytes / 4 } else { 0 };
-    let each = if is_kept { PASSED_CHANGE_NANOS } else { CHANGE_NANOS };
+    let read = if reads_home { bytes / 4 } else { 0 };
     let copies = (bytes / 2).saturating_add(read);
-    BLOCK_NANOS.saturating_add(copies).saturating_add(changes.saturating_mul(each))
+    BLOCK_NANOS.saturating_add(copies).saturating_add(changes.saturating_mul(CHANGE_NANOS))
 }
 
 /// What a step may be charged, and what it was charged.
