@@ -15,6 +15,7 @@ use sim_disk::Mutator;
 
 use crate::engine::upkeep::checkpoint::{Task, WAITING_MAX};
 use crate::engine::upkeep::move_to_log::{Newest, Takes};
+use crate::error::Error;
 use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::Thresholds;
@@ -386,4 +387,50 @@ fn a_block_that_the_first_part_of_a_list_leaves_out_goes_home() {
     assert!(batches > count, "{batches} batches");
     let stats = journal.stats().expect("counts");
     assert_eq!((stats.blocks, stats.total().used_bytes), (0, 0), "{stats}");
+}
+
+/// Where there is no shield, a block that needs none may be committed while a list is made. It is
+/// for the next checkpoint, and no error.
+#[test]
+fn a_block_that_comes_behind_the_list_lacks_no_shield() {
+    let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
+    let options = options.lane_bytes(32 << 10).index_frames(256).cache_bytes(0).shield_blocks(0);
+    let nvm = Region::anonymous(1 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, TinyDisk::new(1024), &options).expect("a journal");
+    let (shared, image) = (journal.shared(), vec![7; journal_core::BlockSize::MIN.bytes()]);
+    let count = shared.shares.len();
+    let in_share = |share| (0..1024).map(BlockNumber).find(|at| share_of(*at, count) == share);
+    let first = in_share(0).expect("the first share has some");
+    let mut indexes = OneByOne { shared, before: None::<fn()> };
+    let (mut memory, mut left) = (vec![BlockNumber(0); 8], WaitingLeft::default());
+    let (mut report, mut batches, mut goes_on) = (CheckpointReport::default(), 0, true);
+    let made = shared.with_upkeep(|cell| {
+        while goes_on {
+            batches += 1;
+            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
+            let waiting = Waiting::again(&mut memory, left);
+            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+            let (common, lanes) = (&shared.common, &mut LanesOf(shared));
+            let mut home = shared.lock_home()?;
+            goes_on = home.checkpoint_batch(
+                common,
+                lanes,
+                &mut indexes,
+                &mut scratch,
+                Scope::All,
+                &mut report,
+            )?;
+            left = scratch.waiting.left();
+            drop(home);
+            if batches == 1 {
+                journal.transact(|tx| tx.write(first, &image))?;
+            }
+        }
+        Ok::<_, Error>(())
+    });
+    assert_eq!(made, Ok(()));
+    assert_eq!((batches, report.blocks), (count, 0));
+    journal.checkpoint().expect("writes home");
+    assert_eq!(journal.stats().expect("counts").blocks, 0);
 }

@@ -20,7 +20,7 @@ use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{Search, home_below, rests_on_discard};
+use crate::home::search::{Search, home_below, lies_on_home, rests_on_discard};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -126,11 +126,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             if left_out || scratch.waiting.lacks_some() {
                 return Ok(true);
             }
-            // What is left has to be shielded, and nothing can be. Where there is a shield, a block
-            // that seems left is being written by another thread.
-            let lacks_shield = common.geometry.shield_blocks == 0 && self.tears(common);
+            // Where there is a shield, a block that seems left is being written by another thread.
+            let has_none = common.geometry.shield_blocks == 0 && self.tears(common);
             let left =
-                if lacks_shield { self.not_home(indexes, &fenced.bounds, scope) } else { None };
+                if has_none { self.unshielded(indexes, &fenced.bounds, scope) } else { None };
             return match left {
                 Some(block) => Err(JournalError::NoShield { block }),
                 None => {
@@ -307,8 +306,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             && self.keeps(Rule::ShieldFirst)
     }
 
-    /// A block whose durable content is not home, and can be read, if there is any.
-    fn not_home(
+    /// A block that is to go home and needs a shield. One that needs none has come since the blocks
+    /// were listed that this checkpoint writes.
+    fn unshielded(
         &self,
         indexes: &mut impl Indexes,
         bounds: &Bounds,
@@ -320,7 +320,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             found = found.or_else(|| {
                 blocks.find(|block| {
                     let newest = index.newest_below(*block, bounds);
-                    newest.is_some_and(|newest| self.is_wanted(index, newest, scope))
+                    newest.is_some_and(|newest| {
+                        self.is_wanted(index, newest, scope) && lies_on_home(index, newest)
+                    })
                 })
             });
         });

@@ -86,11 +86,7 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
             return None;
         }
         // A torn overwrite would leave no whole copy of it.
-        let lies_on_home = || {
-            let whole = index.whole_below(newest).map(|whole| index.frame(whole).form);
-            matches!(whole, None | Some(Form::Home))
-        };
-        let needs_shield = self.tears && lies_on_home();
+        let needs_shield = self.tears && lies_on_home(index, newest);
         if needs_shield && self.shield_room == 0 {
             return None;
         }
@@ -367,6 +363,12 @@ fn keep_shielded(batch: &mut [Batched], shield_room: usize) -> usize {
     batch.sort_unstable_by_key(|batched| batched.block);
     let needing = batch.iter().enumerate().filter(|(_, batched)| batched.needs_shield);
     needing.map(|(at, _)| at).nth(shield_room).unwrap_or(batch.len())
+}
+
+/// Whether the content up to this frame is built on top of what is home.
+pub(super) fn lies_on_home(index: &Index<impl IndexMemory>, newest: NodeId) -> bool {
+    let whole = index.whole_below(newest).map(|whole| index.frame(whole).form);
+    matches!(whole, None | Some(Form::Home))
 }
 
 /// Whether a block was given up since this frame, or more than that went home.

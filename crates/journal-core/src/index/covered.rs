@@ -324,7 +324,8 @@ mod tests {
                         core::iter::successors(last, |id| index.newer(*id)).count()
                     });
                     prop_assert_eq!(back.unwrap_or(0), list.len());
-                    let whole = index.newest_whole(BlockNumber(block)).map(|id| index.frame(id).stamp);
+                    let whole = index.newest_whole(BlockNumber(block));
+                    let whole = whole.map(|id| index.frame(id).stamp);
                     let newest = list.iter().find(|frame| frame.is_whole());
                     prop_assert_eq!(whole, newest.map(|frame| frame.stamp));
                     let oldest = index.oldest(BlockNumber(block)).map(|id| index.frame(id).stamp);
