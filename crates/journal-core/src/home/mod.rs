@@ -105,7 +105,8 @@ pub struct Home<P, D, H = NoHook> {
     pub(crate) shield: Option<Shield<P, H>>,
     pub(crate) device: OrderedDevice<D, H>,
     pub(crate) identity: Identity,
-    /// Which attempt to write home this is; never zero. No process lives to see it come round.
+    /// Which attempt to write home this is; never zero. When it comes round, a block that nobody
+    /// has tried since is left out of one more attempt.
     pub(crate) attempt: u16,
 }
 

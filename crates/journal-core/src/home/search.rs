@@ -398,29 +398,26 @@ pub(super) fn home_below(index: &Index<impl IndexMemory>, newest: NodeId) -> Sta
     if home <= frame.stamp { home } else { Stamp(0) }
 }
 
-/// Whether what came behind this home lies on a discard, which wrote nothing there. Those changes
-/// need the discard: below it is what was there before.
+/// Whether the frame above this home lies on a discard that is home, and wrote nothing there. The
+/// discard has to stay: without it, the changes above would apply to what was there before.
 pub(super) fn rests_on_discard(
     index: &Index<impl IndexMemory>,
     newest: NodeId,
     home: Stamp,
 ) -> bool {
-    let whole = index.newest_whole(index.frame(newest).block).map(|id| (id, index.frame(id)));
-    match whole {
-        // What is home is a change.
-        None => return false,
-        Some((_, frame)) if frame.stamp < home => return false,
-        Some((id, frame)) if frame.stamp == home => {
-            return id != newest && frame.form == Form::Discard;
-        }
-        Some(_) => {}
+    // A discard is whole.
+    let Some(whole) = index.newest_whole(index.frame(newest).block) else { return false };
+    let is_above = |id: NodeId| index.frame(id).stamp > home;
+    let is_it = |id: NodeId| {
+        let FrameAt { form, stamp, .. } = index.frame(id);
+        form == Form::Discard && stamp == home
+    };
+    if !is_above(whole) {
+        // A change of the same record may lie on it: then that is home.
+        return is_it(whole) && is_above(newest) && index.newer(whole).is_some_and(is_above);
     }
     let mut chain = core::iter::successors(Some(newest), |id| index.older(*id));
-    let newest_home = chain.find(|id| index.frame(*id).stamp <= home).filter(|id| *id != newest);
-    newest_home.map(|id| index.frame(id)).is_some_and(|frame| {
-        let is_discard = frame.form == Form::Discard;
-        is_discard && frame.stamp == home
-    })
+    chain.find(|id| !is_above(*id)).is_some_and(|id| id != newest && is_it(id))
 }
 
 /// Whether a scope has a block, of which this is the newest frame.
@@ -441,7 +438,53 @@ pub(crate) fn is_in_scope(index: &Index<impl IndexMemory>, newest: NodeId, scope
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+    use std::vec;
+
     use super::*;
+    use crate::index::{Entry, LentMemory, Node};
+    use crate::units::{LaneNumber, Sequence};
+
+    /// Against a walk through the chain, with frames of equal stamps: of one record, and copies.
+    #[test]
+    fn what_rests_on_a_discard_is_found_without_a_walk() {
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let (mut rest, mut on_same) = (0, 0);
+        for _ in 0..if cfg!(miri) { 50 } else { 50_000 } {
+            let (mut entries, mut nodes) = (vec![Entry::EMPTY; 3], vec![Node::EMPTY; 6]);
+            let memory = LentMemory { entries: &mut entries, nodes: &mut nodes };
+            let (mut index, block) = (Index::new(memory), BlockNumber(3));
+            for sequence in 1..=1 + draw(6) {
+                let form = [Form::Encoded, Form::Encoded, Form::Discard, Form::Image, Form::Home];
+                let (form, stamp) = (form[draw(5) as usize], Stamp(1 + draw(5)));
+                let (lane, sequence) = (LaneNumber(draw(2) as u16), Sequence(sequence));
+                let (record, payload, len, folded) = (0, 0, 0, false);
+                let frame =
+                    FrameAt { block, stamp, lane, sequence, record, payload, len, form, folded };
+                index.insert(frame).expect("there is room");
+            }
+            for newest in core::iter::successors(index.newest(block), |id| index.older(*id)) {
+                for home in (0..7).map(Stamp) {
+                    let mut chain = core::iter::successors(Some(newest), |id| index.older(*id));
+                    let first = chain.find(|id| index.frame(*id).stamp <= home);
+                    let frame = first.filter(|id| *id != newest).map(|id| index.frame(id));
+                    let rests = frame
+                        .is_some_and(|frame| frame.form == Form::Discard && frame.stamp == home);
+                    assert_eq!(rests_on_discard(&index, newest, home), rests);
+                    rest += usize::from(rests);
+                    let whole = index.newest_whole(block).map(|id| index.frame(id));
+                    let is_home =
+                        |frame: FrameAt| frame.form == Form::Discard && frame.stamp == home;
+                    on_same += usize::from(!rests && whole.is_some_and(is_home));
+                }
+            }
+        }
+        assert!(cfg!(miri) || rest > 1000 && on_same > 1000, "{rest}, {on_same}");
+    }
 
     #[test]
     fn a_batch_keeps_what_was_used_longest_ago() {

@@ -562,7 +562,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                     break;
                 }
                 let needed = shielded.saturating_add(usize::from(found.needs_shield));
-                // What ordinary memory has is not built.
+                // What ordinary memory has is not built. Others may remove the frame meanwhile:
+                // then the charge is wrong, and nothing else.
                 let is_built = found.is_chain && !indexes.keeps_up_to(listed.block, newest);
                 let (changes, reads_home) = match is_built {
                     true => indexes.of(listed.block, |index| index.changes_of(newest, home)),

@@ -68,6 +68,7 @@ impl Entry {
     /// Notes the newest frame.
     #[inline(always)]
     pub(super) fn set_newest(&mut self, newest: u32, lane: u16) {
+        debug_assert!(lane < LANES_MAX, "a frame's lane is one of the journal's");
         let lane = u8::try_from(lane).unwrap_or(u8::MAX) & LANE_BITS;
         (self.newest, self.lane_and_marks) = (newest, self.lane_and_marks & !LANE_BITS | lane);
     }
