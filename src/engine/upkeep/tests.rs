@@ -389,8 +389,8 @@ fn a_block_that_the_first_part_of_a_list_leaves_out_goes_home() {
     assert_eq!((stats.blocks, stats.total().used_bytes), (0, 0), "{stats}");
 }
 
-/// Where there is no shield, a block that needs none may be committed while a list is made. It is
-/// for the next checkpoint, and no error.
+/// Where there is no shield, a block that needs none may be committed while a list is made. It goes
+/// home by the next list, and is no error.
 #[test]
 fn a_block_that_comes_behind_the_list_lacks_no_shield() {
     let options = Options::new().policy(AnyPolicy::from(FullBlock)).hook(Mutator::new()).lanes(1);
@@ -430,7 +430,6 @@ fn a_block_that_comes_behind_the_list_lacks_no_shield() {
         Ok::<_, Error>(())
     });
     assert_eq!(made, Ok(()));
-    assert_eq!((batches, report.blocks), (count, 0));
-    journal.checkpoint().expect("writes home");
-    assert_eq!(journal.stats().expect("counts").blocks, 0);
+    assert!(batches > count, "{batches} batches");
+    assert_eq!(report.blocks, 1);
 }

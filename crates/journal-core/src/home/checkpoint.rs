@@ -129,9 +129,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             // Where there is a shield, a block that seems left is being written by another thread.
             let has_none = common.geometry.shield_blocks == 0 && self.tears(common);
             let left =
-                if has_none { self.unshielded(indexes, &fenced.bounds, scope) } else { None };
+                if has_none { self.left_behind(indexes, &fenced.bounds, scope) } else { None };
             return match left {
-                Some(block) => Err(JournalError::NoShield { block }),
+                Some(LeftBehind { block, needs_shield: true }) => {
+                    Err(JournalError::NoShield { block })
+                }
+                // It has come, or was written whole, since it was looked at for the list.
+                Some(_) => Ok(true),
                 None => {
                     self.end_attempt();
                     Ok(false)
@@ -306,25 +310,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             && self.keeps(Rule::ShieldFirst)
     }
 
-    /// A block that is to go home and needs a shield. One that needs none has come since the blocks
-    /// were listed that this checkpoint writes.
-    fn unshielded(
+    /// A block that is to go home: one that needs a shield, if there is such a block.
+    fn left_behind(
         &self,
         indexes: &mut impl Indexes,
         bounds: &Bounds,
         scope: Scope,
-    ) -> Option<BlockNumber> {
-        let mut found = None;
+    ) -> Option<LeftBehind> {
+        let mut found: Option<LeftBehind> = None;
         indexes.each(|index| {
-            let mut blocks = index.each_block();
-            found = found.or_else(|| {
-                blocks.find(|block| {
-                    let newest = index.newest_below(*block, bounds);
-                    newest.is_some_and(|newest| {
-                        self.is_wanted(index, newest, scope) && lies_on_home(index, newest)
-                    })
-                })
-            });
+            for block in index.each_block() {
+                if found.is_some_and(|found| found.needs_shield) {
+                    return;
+                }
+                let newest = index.newest_below(block, bounds);
+                if let Some(newest) = newest.filter(|id| self.is_wanted(index, *id, scope)) {
+                    let needs_shield = lies_on_home(index, newest);
+                    found = Some(LeftBehind { block, needs_shield });
+                }
+            }
         });
         found
     }
@@ -741,6 +745,13 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         Ok(bytes)
     }
+}
+
+/// A block that a checkpoint would have to write home, and has not listed.
+#[derive(Clone, Copy, Debug)]
+struct LeftBehind {
+    block: BlockNumber,
+    needs_shield: bool,
 }
 
 /// A batch on its way home.
