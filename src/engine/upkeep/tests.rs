@@ -346,6 +346,26 @@ impl<F: FnOnce()> Indexes for OneByOne<'_, F> {
     }
 }
 
+/// Writes the next batch of a checkpoint home, by a list that may be in the making. Returns whether
+/// there is more to do.
+fn next_batch(
+    shared: &Shared<AnyPolicy, TinyMachine>,
+    cell: &mut UpkeepCell,
+    indexes: &mut impl Indexes<Memory = IndexParts>,
+    (memory, left): (&mut [BlockNumber], &mut WaitingLeft),
+    report: &mut CheckpointReport,
+) -> Result<bool, Error> {
+    let UpkeepCell { batch, front, payload, blocks, .. } = cell;
+    let waiting = Waiting::again(memory, *left);
+    let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
+    let (common, lanes) = (&shared.common, &mut LanesOf(shared));
+    let mut home = shared.lock_home()?;
+    let goes_on =
+        home.checkpoint_batch(common, lanes, indexes, &mut scratch, Scope::All, report)?;
+    *left = scratch.waiting.left();
+    Ok(goes_on)
+}
+
 /// A list is made in parts. Its first part leaves a block out that was discarded since the
 /// checkpoint looked up which records are durable. The next list has the block.
 #[test]
@@ -372,14 +392,7 @@ fn a_block_that_the_first_part_of_a_list_leaves_out_goes_home() {
         // As a whole checkpoint does it.
         while batches == 0 || !left.is_all_taken() {
             batches += 1;
-            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
-            let waiting = Waiting::again(&mut memory, left);
-            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-            let (common, lanes) = (&shared.common, &mut LanesOf(shared));
-            let mut home = shared.lock_home()?;
-            let scope = Scope::All;
-            home.checkpoint_batch(common, lanes, &mut indexes, &mut scratch, scope, &mut report)?;
-            left = scratch.waiting.left();
+            next_batch(shared, cell, &mut indexes, (&mut memory[..], &mut left), &mut report)?;
         }
         shared.let_heads_pass(cell, &mut report)
     });
@@ -408,21 +421,8 @@ fn a_block_that_comes_behind_the_list_lacks_no_shield() {
     let made = shared.with_upkeep(|cell| {
         while goes_on {
             batches += 1;
-            let UpkeepCell { batch, front, payload, blocks, .. } = &mut **cell;
-            let waiting = Waiting::again(&mut memory, left);
-            let mut scratch = HomeScratch { batch, front, payload, blocks, waiting };
-            let (common, lanes) = (&shared.common, &mut LanesOf(shared));
-            let mut home = shared.lock_home()?;
-            goes_on = home.checkpoint_batch(
-                common,
-                lanes,
-                &mut indexes,
-                &mut scratch,
-                Scope::All,
-                &mut report,
-            )?;
-            left = scratch.waiting.left();
-            drop(home);
+            let list = (&mut memory[..], &mut left);
+            goes_on = next_batch(shared, cell, &mut indexes, list, &mut report)?;
             if batches == 1 {
                 journal.transact(|tx| tx.write(first, &image))?;
             }

@@ -24,7 +24,7 @@
 //!      of each lane. Where it does not, no head moves.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use crate::home::search::Search;
 use crate::index::frame::{Bounds, FrameAt, NodeId};

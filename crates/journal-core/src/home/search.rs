@@ -442,17 +442,14 @@ mod tests {
     use std::vec;
 
     use super::*;
+    use crate::home::oldest::tests::draws;
     use crate::index::{Entry, LentMemory, Node};
     use crate::units::{LaneNumber, Sequence};
 
     /// Against a walk through the chain, with frames of equal stamps: of one record, and copies.
     #[test]
     fn what_rests_on_a_discard_is_found_without_a_walk() {
-        let mut state = 1_u64;
-        let mut draw = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % below
-        };
+        let mut draw = draws();
         let (mut rest, mut on_same) = (0, 0);
         for _ in 0..if cfg!(miri) { 50 } else { 50_000 } {
             let (mut entries, mut nodes) = (vec![Entry::EMPTY; 3], vec![Node::EMPTY; 6]);

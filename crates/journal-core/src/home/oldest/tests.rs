@@ -24,6 +24,15 @@ fn frame(block: u64, lane: u16, sequence: u64) -> FrameAt {
     }
 }
 
+/// Numbers by chance, the same ones each time: each call says below what.
+pub(in crate::home) fn draws() -> impl FnMut(u64) -> u64 {
+    let mut state = 1_u64;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    }
+}
+
 /// A pass in many parts, while frames come and go, lists what a pass at one go does, except for
 /// what has gone: in this list and in the one that follows.
 #[test]
@@ -157,11 +166,7 @@ fn a_copy_behind_the_end_of_a_list_is_in_a_later_one() {
 #[test]
 #[cfg_attr(miri, ignore = "many lists")]
 fn a_list_that_is_partly_in_order_keeps_heads_before_all_that_is_left() {
-    let mut state = 1_u64;
-    let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    };
+    let mut draw = draws();
     for _ in 0..2000 {
         // Lanes with records of several frames. Some are copies, of older stamps.
         let (mut memory, mut left) = (vec![Listed::EMPTY; 60], Left::NONE);
@@ -258,11 +263,7 @@ fn a_list_in_memory_that_became_shorter_is_none() {
 #[test]
 #[cfg_attr(miri, ignore = "many lists")]
 fn the_end_of_a_chain_that_a_cut_drops_is_all_that_it_drops() {
-    let mut state = 1_u64;
-    let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % below
-    };
+    let mut draw = draws();
     let (mut known, mut gone, mut nothing) = (0, 0, 0);
     for _ in 0..20_000 {
         let (mut entries, mut nodes) = (vec![Entry::EMPTY; 3], vec![Node::EMPTY; 9]);
