@@ -57,7 +57,7 @@ pub(crate) mod tests {
 
     use journal_core::{
         BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceErrorKind, DeviceFacts,
-        DeviceOperation,
+        DeviceOperation, Overwrite,
     };
     use pmem_sys::Region;
     use sim_disk::Mutator;
@@ -73,6 +73,7 @@ pub(crate) mod tests {
     pub(crate) struct TinyDisk {
         size: BlockSize,
         blocks: u64,
+        facts: DeviceFacts,
         refuses: bool,
         written: Arc<Mutex<Written>>,
     }
@@ -84,7 +85,14 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn of(size: BlockSize, blocks: u64) -> Self {
-            Self { size, blocks, refuses: false, written: Arc::default() }
+            let facts = DeviceFacts::cautious();
+            Self { size, blocks, facts, refuses: false, written: Arc::default() }
+        }
+
+        /// The disk, but it tears no block.
+        pub(crate) fn atomic(self) -> Self {
+            let facts = DeviceFacts::new(self.size.bytes() as u32, Overwrite::OldOrNew);
+            Self { facts, ..self }
         }
 
         /// The disk, but it refuses every write.
@@ -100,7 +108,7 @@ pub(crate) mod tests {
 
     impl BlockDevice for TinyDisk {
         fn facts(&self) -> DeviceFacts {
-            DeviceFacts::cautious()
+            self.facts
         }
 
         fn block_size(&self) -> BlockSize {

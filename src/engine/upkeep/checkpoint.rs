@@ -307,8 +307,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 0 if left == 1 && tries > 0 => tries -= 1,
                 written => left = left.saturating_sub(written.max(1)),
             }
-            // Without a shield, blocks that need one are in no list. The last batch tells of them.
-            if listed.is_all_taken() && self.common.geometry.shield_blocks > 0 {
+            if listed.is_all_taken() {
                 left = 0;
             }
             is_ended = each(report, left).is_break();
@@ -317,6 +316,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             cell.let_others_first().map_err(|_| self.poisoned())?;
         };
+        let is_whole = !is_ended && heads_to.is_none() && scope != Scope::OldestInSlots;
+        let stays = if is_whole { stays.or(self.lacks_shield(scope)?) } else { stays };
         let has_passed = match is_ended {
             true => self.let_heads_pass(cell, report).map(|_| true)?,
             false => self.pass_home(cell, (heads_to, &tails, asked), report)?,

@@ -25,7 +25,7 @@ use crate::shared::home_cell::UpkeepCell;
 use crate::shared::index_memory::IndexParts;
 use crate::shared::index_memory::looks::LOOKS;
 use crate::shared::lending::{LanesOf, SharesOf};
-use crate::{AnyPolicy, CheckpointReport, FullBlock, Journal, Lcow, Options, TwoLevel};
+use crate::{AnyPolicy, CheckpointReport, FullBlock, Journal, Lcow, ObjectLog, Options, TwoLevel};
 
 const SLOTS: u64 = 20_000;
 
@@ -432,4 +432,40 @@ fn a_block_that_comes_behind_the_list_lacks_no_shield() {
     assert_eq!(made, Ok(()));
     assert!(batches > count, "{batches} batches");
     assert_eq!(report.blocks, 1);
+}
+
+/// A journal was formatted for a device that tears nothing. Here it has no shield, and a block that
+/// needs one stays. The checkpoint says so, although others write again what it has written home:
+/// it never finds an empty list.
+#[test]
+fn a_block_that_lacks_a_shield_is_told_of_though_others_commit() {
+    const BYTES: usize = 1 << 20;
+    let (disk, block_bytes) = (TinyDisk::new(64), journal_core::BlockSize::MIN.bytes());
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new())).hook(Mutator::new());
+    let options = options.lanes(1).lane_bytes(32 << 10).shield_blocks(0);
+    let nvm = Region::anonymous(BYTES as u64).expect("memory");
+    let reader = nvm.reader();
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk.clone().atomic(), &options).expect("a journal");
+    let (patched, image) = (BlockNumber(3), vec![7; block_bytes]);
+    journal.transact(|tx| tx.write_at(patched, 8, b"patch")).expect("commits");
+    drop(journal);
+    let mut bytes = vec![0; BYTES];
+    reader.read_into(Offset(0), &mut bytes).expect("reads");
+    let mut nvm = Region::anonymous(BYTES as u64).expect("memory");
+    nvm.store(Offset(0), &bytes);
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::open(nvm, disk, &options).expect("opens");
+    let write = || journal.transact(|tx| tx.write(BlockNumber(9), &image)).expect("commits");
+    write();
+    let (shared, mut batches) = (journal.shared(), 0);
+    let ended = shared.with_upkeep(|cell| {
+        shared.checkpoint_in(cell, Task::whole(Scope::All), &mut |_, _| {
+            batches += 1;
+            write();
+            ControlFlow::Continue(())
+        })
+    });
+    let stays = ended.expect("writes home").stays;
+    assert_eq!((stays, batches), (Some(Error::NoShield { block: patched }), 1));
 }

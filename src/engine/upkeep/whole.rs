@@ -15,7 +15,7 @@ use crate::engine::upkeep::checkpoint::{Each, Ended, HeldUpkeep, Task};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
-use crate::shared::lending::LanesOf;
+use crate::shared::lending::{LanesOf, SharesOf};
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Writes home everything that is committed by now, and removes it from the lanes.
@@ -51,6 +51,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.note_passed(&before, &report, start);
         }
         stays.map_or(Ok(report), Err)
+    }
+
+    /// Why a block stays, if one does for want of a shield. Such a block is in no list.
+    pub(super) fn lacks_shield(&self, scope: Scope) -> Result<Option<Error>, Error> {
+        let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+        let lacks = self.lock_home()?.lacks_shield(common, lanes, shares, scope)?;
+        Ok(lacks.map(|block| Error::NoShield { block }))
     }
 
     /// Notes in the superblock that all is durable, and that nothing comes behind it.

@@ -20,7 +20,7 @@ use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{Search, home_below, lies_on_home, rests_on_discard};
+use crate::home::search::{LeftBehind, Search, home_below, rests_on_discard};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -127,10 +127,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok(true);
             }
             // Where there is a shield, a block that seems left is being written by another thread.
-            let has_none = common.geometry.shield_blocks == 0 && self.tears(common);
-            let left =
-                if has_none { self.left_behind(indexes, &fenced.bounds, scope) } else { None };
-            return match left {
+            return match self.left_behind(common, indexes, &fenced.bounds, scope) {
                 Some(LeftBehind { block, needs_shield: true }) => {
                     Err(JournalError::NoShield { block })
                 }
@@ -147,6 +144,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut batch = Batch { view, indexes, count };
         self.write_home(&mut batch, scratch, report)?;
         Ok(true)
+    }
+
+    /// A block that cannot go home for want of a shield, if there is none and one needs it.
+    ///
+    /// # Errors
+    /// As [`checkpoint_batch`](Self::checkpoint_batch).
+    pub fn lacks_shield<L: Policy, K: Kernels>(
+        &self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scope: Scope,
+    ) -> Result<Option<BlockNumber>, JournalError> {
+        if common.geometry.shield_blocks > 0 {
+            return Ok(None);
+        }
+        let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
+        let left = self.left_behind(common, indexes, &fenced.bounds, scope);
+        Ok(left.filter(|left| left.needs_shield).map(|left| left.block))
     }
 
     /// Drops from the lanes what is home, as far as the order of records allows. Returns whether no
@@ -308,29 +324,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     pub(super) fn tears<L, K>(&self, common: &Common<L, K>) -> bool {
         !self.device.device().facts().block_atomic(common.geometry.block_size)
             && self.keeps(Rule::ShieldFirst)
-    }
-
-    /// A block that is to go home: one that needs a shield, if there is such a block.
-    fn left_behind(
-        &self,
-        indexes: &mut impl Indexes,
-        bounds: &Bounds,
-        scope: Scope,
-    ) -> Option<LeftBehind> {
-        let mut found: Option<LeftBehind> = None;
-        indexes.each(|index| {
-            for block in index.each_block() {
-                if found.is_some_and(|found| found.needs_shield) {
-                    return;
-                }
-                let newest = index.newest_below(block, bounds);
-                if let Some(newest) = newest.filter(|id| self.is_wanted(index, *id, scope)) {
-                    let needs_shield = lies_on_home(index, newest);
-                    found = Some(LeftBehind { block, needs_shield });
-                }
-            }
-        });
-        found
     }
 
     pub(super) fn write_home<L: Policy, K: Kernels, N: Lanes<P, H> + ?Sized, I: Indexes>(
@@ -745,13 +738,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         Ok(bytes)
     }
-}
-
-/// A block that a checkpoint would have to write home, and has not listed.
-#[derive(Clone, Copy, Debug)]
-struct LeftBehind {
-    block: BlockNumber,
-    needs_shield: bool,
 }
 
 /// A batch on its way home.

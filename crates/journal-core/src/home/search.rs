@@ -45,6 +45,13 @@ pub(super) struct Search<'h, P, D, H> {
     has_slots: bool,
 }
 
+/// A block that a checkpoint would have to write home, and has not listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeftBehind {
+    pub(super) block: BlockNumber,
+    pub(super) needs_shield: bool,
+}
+
 impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
     pub(super) fn of<L, K>(
         home: &'h Home<P, D, H>,
@@ -346,6 +353,34 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let block = index.frame(newest).block;
         let is_left_out = index.unreadable_in(block) == self.attempt;
         !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
+    }
+
+    /// A block that is to go home, where there is no shield: one that needs a shield, if there is
+    /// such a block.
+    pub(super) fn left_behind<L, K>(
+        &self,
+        common: &Common<L, K>,
+        indexes: &mut impl Indexes,
+        bounds: &Bounds,
+        scope: Scope,
+    ) -> Option<LeftBehind> {
+        if common.geometry.shield_blocks > 0 || !self.tears(common) {
+            return None;
+        }
+        let mut found: Option<LeftBehind> = None;
+        indexes.each(|index| {
+            for block in index.each_block() {
+                if found.is_some_and(|found| found.needs_shield) {
+                    return;
+                }
+                let newest = index.newest_below(block, bounds);
+                if let Some(newest) = newest.filter(|id| self.is_wanted(index, *id, scope)) {
+                    let needs_shield = lies_on_home(index, newest);
+                    found = Some(LeftBehind { block, needs_shield });
+                }
+            }
+        });
+        found
     }
 }
 
