@@ -172,7 +172,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
         if few.is_some() {
             return Ok(few);
         }
-        if shared.ends_any_chain(operations) {
+        if shared.ends_any_chain(operations, sees) {
             drop(seat);
             return self.stage_and_commit(operations, durability);
         }

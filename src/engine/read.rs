@@ -456,10 +456,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
 
     /// Brings what is kept of a transaction's blocks up to it.
     ///
-    /// What is kept of a block that was patched is patched. An image is kept if the next writer of
-    /// the block looks for it: the policy uses old images, or those that are kept, or the image was
-    /// built for patches. Any other image lies in the lane, from where the next reader fetches
-    /// it.
+    /// What is kept of a block is patched, where patches or ranges of it were logged. A whole image
+    /// is kept if the next writer of the block looks for it: the policy uses old images, or those
+    /// that are kept, or the image was built for patches. Any other image lies in the lane, from
+    /// where the next reader fetches it.
     #[inline(never)]
     pub(super) fn keep_committed<O: Operations + ?Sized>(
         &self,
@@ -478,16 +478,26 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     _ => return,
                 };
                 let Ok(mut share) = self.lock_share(update.block) else { return };
-                if let Some(image) = image {
-                    if share.is_newest_of(update.block, committed) {
-                        share.keep(update.block, image);
+                let is_whole = match update.change {
+                    Change::Image(_) => true,
+                    Change::Patches(_) => false,
+                    // The caller may have made its image of older content. What was logged counts.
+                    _ => share.newest_form_of(update.block, committed) != Some(Form::Encoded),
+                };
+                let is_kept = match &mut share.cache {
+                    Some(cache) if !is_whole => {
+                        let patches = update.change.pieces();
+                        let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
+                            self.common.kernels.crc64_of_patched(check, old, new, behind)
+                        };
+                        cache.patch(update.block, committed.stamp, patches, moved_on)
                     }
-                } else if let Some(cache) = &mut share.cache {
-                    let patches = update.change.pieces();
-                    let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
-                        self.common.kernels.crc64_of_patched(check, old, new, behind)
-                    };
-                    cache.patch(update.block, committed.stamp, patches, moved_on);
+                    _ => false,
+                };
+                // What is pinned is always kept.
+                let image = image.filter(|_| !is_kept && (is_whole || self.pins));
+                if let Some(image) = image {
+                    share.keep_newest(update.block, image, committed);
                 }
             });
         }
@@ -503,7 +513,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 return;
             }
             let Ok(mut share) = self.lock_share(block) else { return };
-            if share.is_newest_of(block, committed) {
+            if share.newest_form_of(block, committed).is_some() {
                 share.keep_page(block, page);
             }
         });

@@ -242,8 +242,8 @@ impl Cache {
         }
     }
 
-    /// Brings what is kept of a block up to the frame with this stamp, which has these patches. It
-    /// can be if it was up to the frame below that one.
+    /// Brings what is kept of a block up to the frame with this stamp, which has these patches.
+    /// Returns whether it could: what is kept has to be up to the frame below that one.
     ///
     /// `check_of_patched` says what the check of an image becomes by a patch, of which the old and
     /// the new bytes are given, and how many bytes follow them.
@@ -253,10 +253,10 @@ impl Cache {
         stamp: Stamp,
         patches: impl Iterator<Item = Patch<'p>>,
         check_of_patched: impl Fn(u64, (&[u8], &[u8]), usize) -> u64,
-    ) {
-        let Some(kept) = self.kept.find_mut(block) else { return };
+    ) -> bool {
+        let Some(kept) = self.kept.find_mut(block) else { return false };
         if !kept.is_stale || kept.missing != stamp {
-            return;
+            return false;
         }
         for Patch { at, bytes } in patches {
             let (start, end) = (at as usize, at as usize + bytes.len());
@@ -269,6 +269,7 @@ impl Cache {
         }
         (kept.stamp, kept.is_stale) = (stamp, false);
         self.stale -= 1;
+        true
     }
 
     /// The line where a block is looked for first.

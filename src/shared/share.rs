@@ -3,6 +3,7 @@
 use journal_core::parts::{
     FrameAt, Index, NodeId, each_in_memory, is_read_from_memory, stamp_in_memory,
 };
+use journal_core::record::Form;
 use journal_core::units::Stamp;
 use journal_core::{BlockNumber, Committed, LINE_BYTES};
 use pmem_sys::StoreLock;
@@ -138,12 +139,19 @@ impl Share {
         );
     }
 
-    /// Whether a block's newest frame is of this transaction. An update that changes nothing has no
-    /// frame. A transaction in another lane may have the same stamp.
-    pub(crate) fn is_newest_of(&self, block: BlockNumber, committed: &Committed) -> bool {
-        let newest = self.index.newest(block).map(|newest| self.index.frame(newest));
-        newest
-            .is_some_and(|newest| (newest.stamp, newest.lane) == (committed.stamp, committed.lane))
+    /// The form of a block's newest frame, if that is of this transaction. An update that changes
+    /// nothing has no frame. A transaction in another lane may have the same stamp.
+    pub(crate) fn newest_form_of(&self, block: BlockNumber, committed: &Committed) -> Option<Form> {
+        let newest = self.index.frame(self.index.newest(block)?);
+        let is_of_it = (newest.stamp, newest.lane) == (committed.stamp, committed.lane);
+        is_of_it.then_some(newest.form)
+    }
+
+    /// Keeps what this transaction has made of a block, if that has a frame.
+    pub(crate) fn keep_newest(&mut self, block: BlockNumber, image: &[u8], committed: &Committed) {
+        if self.newest_form_of(block, committed).is_some() {
+            self.keep(block, image);
+        }
     }
 
     /// Whether a block has a long chain of frames. Then the block's next change is logged as a

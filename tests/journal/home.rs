@@ -76,7 +76,7 @@ fn commit(journal: &DynJournal, number: u64) -> Result<(), Error> {
 }
 
 /// Memory that holds what another one does.
-fn copied(reader: &impl PmemRead) -> Region {
+pub(crate) fn copied(reader: &impl PmemRead) -> Region {
     let mut bytes = vec![0; reader.len() as usize];
     reader.read_into(Offset(0), &mut bytes).expect("reads");
     let mut region = memory(reader.len());

@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use journal_core::NoHook;
 use journal_core::policy::{
     ApplyError, Change, Class, Encoder, Kind, Patch, Placement, Policy, PolicyId, Span, Update,
 };
+use journal_core::{NoHook, PmemShare as _};
 use lab::erased::{DynJournal, any_options};
 use nvm_journal::{
     AnyJournal, AnyPolicy, Durability, Error, FullBlock, Hint, Journal, ObjectLog, Operation,
     Options,
 };
 
+use crate::home::copied;
 use crate::use_it::{BLOCK, Files, any_memory, block, memory};
 
 /// What a policy was told of an update.
@@ -247,4 +248,35 @@ fn an_object_takes_six_lines_where_a_block_takes_sixty_six_and_a_patch_two() {
     assert_eq!(lines_of(AnyPolicy::from(ObjectLog::new()), "lines-patch", patch), 2);
     let whole = |journal: &Journal| journal.transact(|tx| tx.write_at(block(1), 700, b"row"));
     assert_eq!(lines_of(FullBlock, "lines-block", whole), 66);
+}
+
+/// What is kept of a block is patched with ranges, as with patches: a read finds it there, and finds
+/// what is found after a restart. So it is even where an image was made of older content.
+#[test]
+fn what_is_kept_is_patched_with_ranges() {
+    let files = Files::new("ranges-kept");
+    let options = Options::new().policy(ObjectLog::new()).lanes(1).cache_bytes(64 << 10);
+    let region = memory(1 << 20);
+    let reader = region.reader();
+    let journal = Journal::format(region, files.disk(), &options).expect("formats");
+    let older = vec![1; BLOCK];
+    journal.transact(|tx| tx.write(block(1), &older)).expect("commits");
+    journal.read(block(1), &mut vec![0; BLOCK]).expect("reads, and keeps");
+    journal.transact(|tx| tx.write_at(block(1), 3000, b"other")).expect("commits");
+    let (mut image, mut expected) = (older.clone(), older);
+    image[700..703].copy_from_slice(b"row");
+    expected[700..703].copy_from_slice(b"row");
+    expected[3000..3005].copy_from_slice(b"other");
+    let change = Change::Ranges { image: &image, ranges: &[Span { at: 700, len: 3 }] };
+    let operation = Operation::Update(Update::new(block(1), change));
+    journal.commit(&[operation], Durability::Durable).expect("commits");
+    let hits = || journal.stats().expect("counts").cached.hits;
+    let (before, mut found) = (hits(), vec![0; BLOCK]);
+    journal.read(block(1), &mut found).expect("reads");
+    let differing = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+    assert_eq!((differing, hits() - before), (None, 1), "it is kept");
+    drop(journal);
+    let journal = Journal::open(copied(&reader), files.disk(), &options).expect("opens");
+    journal.read(block(1), &mut found).expect("reads");
+    assert!(found == expected, "it was logged");
 }

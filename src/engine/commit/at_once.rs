@@ -1,7 +1,7 @@
 //! A call with all operations at hand, of any number, which stages none of them.
 
 use journal_core::parts::{Operations, Prepared, RUN_BLOCKS};
-use journal_core::policy::Policy;
+use journal_core::policy::{Change, Policy};
 use journal_core::{BlockNumber, CommitError, Committed, Durability, Operation};
 
 use crate::engine::read::Keeps;
@@ -31,16 +31,24 @@ pub(crate) enum Sees {
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a block of these operations has a long chain of frames, which an image of it would
-    /// end.
-    #[cold]
-    pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>]) -> bool {
-        let ends = |block| -> bool {
+    /// end, and which the policy would make longer. It is not given the old content of a block that
+    /// has one, so there an image is logged whole.
+    pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>], sees: Sees) -> bool {
+        let may_add = |operation: &Operation<'_>| match operation {
+            Operation::Update(update) => match update.change {
+                Change::Image(_) => false,
+                Change::Ranges { .. } => sees != Sees::Olds,
+                _ => true,
+            },
+            _ => false,
+        };
+        let ends = |block| {
             self.lock_share(block)
                 .is_ok_and(|mut share| share.ends_chain_of(block, self.whole_after))
         };
         (self.common.policy.logs_patches() || self.whole_after > 0)
             && self.may_end_chains(operations.len())
-            && operations.iter().any(|operation| ends(operation.block()))
+            && operations.iter().any(|operation| may_add(operation) && ends(operation.block()))
     }
 
     /// Locks, reserves and commits in one call. Nothing is staged except for the old images, where

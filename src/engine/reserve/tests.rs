@@ -7,6 +7,7 @@ use pmem_sys::Region;
 use sim_disk::Mutator;
 
 use super::*;
+use crate::engine::commit::at_once::Sees;
 use crate::machine::tests::{TinyDisk, TinyMachine};
 use crate::policy::{Change, Patch, Update};
 use crate::shared::levels::Stage;
@@ -255,7 +256,7 @@ fn patches_that_fit_are_committed_whether_or_not_a_chain_is_to_end() {
     let many: Vec<_> = (0..10).map(update).collect();
     // What is gathered keeps commits from the shortest ways.
     journal.transact_gathered(|tx| tx.write_at(BlockNumber(50), 0, &[1; 8])).expect("is gathered");
-    assert!(shared.ends_any_chain(&many[..2]), "few fit as images");
+    assert!(shared.ends_any_chain(&many[..2], Sees::Operations), "few fit as images");
     journal.commit(&many, Durability::Durable).expect("fits as patches");
 }
 

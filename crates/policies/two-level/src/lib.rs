@@ -222,21 +222,22 @@ impl<K> TwoLevel<K> {
         else {
             return false;
         };
+        if !self.settings.compares || old.len() != new.len() {
+            return false;
+        }
         let unit = self.settings.unit;
         let count = unit.count_in(new.len());
         let few = count.saturating_mul(self.settings.few_units.into()) / 256;
-        let differs = |at: &usize| first_word(old, *at) != first_word(new, *at);
-        let differing = (0..new.len()).step_by(unit.bytes()).filter(differs);
+        let units = old.chunks(unit.bytes()).zip(new.chunks(unit.bytes()));
+        let differing = units.filter(|(old, new)| first_word(old) != first_word(new));
         // As soon as there are more, the rest is not looked at.
-        self.settings.compares
-            && old.len() == new.len()
-            && differing.take(few.saturating_add(1)).count() > few
+        differing.take(few.saturating_add(1)).count() > few
     }
 }
 
-/// The word at a place of a block, if a whole one is there.
-fn first_word(block: &[u8], at: usize) -> Option<&[u8; 8]> {
-    block.get(at..)?.first_chunk()
+/// The word that a sub-block begins with, if a whole one is there.
+fn first_word(unit: &[u8]) -> Option<u64> {
+    unit.first_chunk().copied().map(u64::from_le_bytes)
 }
 
 /// The sub-blocks that hold anything but zeroes.
@@ -284,8 +285,9 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         }
         let count = |changed: &Changed| changed.unit_count(unit);
         let over_zeroes = if is_append { not_zero(unit, new) } else { None };
-        let (form, changed) = match (changed, over_zeroes) {
-            (Some(changed), Some(over)) if count(&changed) <= count(&over) => {
+        // Neither is moved: they take more bytes than most payloads.
+        let (form, changed) = match (&changed, &over_zeroes) {
+            (Some(changed), Some(over)) if count(changed) <= count(over) => {
                 (form_of(unit), changed)
             }
             (_, Some(over)) => (form_of(unit) | OVER_ZEROES, over),
@@ -297,9 +299,9 @@ impl<K: Kernels> Policy for TwoLevel<K> {
         if is_much && update.class == Class::Data {
             return whole;
         }
-        let encoded = out.put(&[form]).and_then(|()| {
-            out.put_with(|room| bitmap::encode(&changed, unit, new, room)).map(drop)
-        });
+        let encoded = out
+            .put(&[form])
+            .and_then(|()| out.put_with(|room| bitmap::encode(changed, unit, new, room)).map(drop));
         let is_shorter = encoded.is_ok() && out.as_bytes().len() < new.len();
         if is_shorter { Placement::Encoded } else { whole }
     }

@@ -18,6 +18,8 @@ pub const BLOCK_BYTES_MAX: usize = 64 << 10;
 
 const WORDS_PER_NUMBER: usize = 64;
 const NUMBERS_MAX: usize = number_count(BLOCK_BYTES_MAX);
+/// Of units that are longer than a word there are half as many.
+const UNITS_MAX: usize = NUMBERS_MAX / 2;
 
 /// The words of a block that are new; the last word may be a short one. 1 KiB.
 #[derive(Clone)]
@@ -143,7 +145,7 @@ impl Changed {
 
     /// A bit for each unit that has a new word, if need be in `room`.
     #[inline]
-    pub(crate) fn units<'a>(&'a self, unit: Unit, room: &'a mut [u64; NUMBERS_MAX]) -> &'a [u64] {
+    pub(crate) fn units<'a>(&'a self, unit: Unit, room: &'a mut [u64; UNITS_MAX]) -> &'a [u64] {
         let words = unit.words();
         let numbers = self.numbers();
         if words == 1 {
@@ -154,6 +156,9 @@ impl Changed {
         let shift = u32::try_from(words).unwrap_or(u64::BITS);
         if let Some(per_number) = WORDS_PER_NUMBER.checked_div(words).filter(|per| *per > 0) {
             for (index, number) in numbers.iter().enumerate() {
+                if *number == 0 {
+                    continue;
+                }
                 let mut left = *number;
                 let mut bits = 0_u64;
                 for at in 0..per_number {
@@ -196,8 +201,8 @@ fn gathered(number: u64, words: usize) -> u64 {
     all
 }
 
-/// Room for the bits of any unit.
-pub(crate) const NO_UNITS: [u64; NUMBERS_MAX] = [0; NUMBERS_MAX];
+/// Room for the bits of any unit that is longer than a word.
+pub(crate) const NO_UNITS: [u64; UNITS_MAX] = [0; UNITS_MAX];
 
 /// Calls with the number of each bit that is set, ascending, until there is no answer.
 #[inline]
