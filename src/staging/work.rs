@@ -61,6 +61,9 @@ pub(crate) struct Work {
     pub(crate) on_gathered: bool,
     /// Whether all old images that were to be lent to the policy were there.
     pub(crate) is_lent_all: bool,
+    /// A call of as many operations as this was prepared on loans in vain: its record had several
+    /// parts, so that the policy was asked again (L3). Others as long copy old images at once.
+    pub(crate) copies_from: usize,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,
     /// Room that the transaction was short of, in all its tries.
@@ -98,6 +101,7 @@ impl Work {
             until: None,
             on_gathered: false,
             is_lent_all: true,
+            copies_from: usize::MAX,
             leaves_lane: false,
             wants: None,
             is_short: false,

@@ -16,9 +16,11 @@ use journal_core::{
 };
 use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::{
-    Adaptive, AnyPolicy, BlockNumber, CompressedDelta, Error, FileDisk, Hint, TwoLevel,
+    Adaptive, AnyPolicy, BlockNumber, CompressedDelta, Durability, Error, FileDisk, Hint,
+    Operation, TwoLevel,
 };
 
+use crate::claims::Dice;
 use crate::use_it::{BLOCK, BLOCKS, Files, block, memory};
 
 /// The most frames of a part of a record.
@@ -180,6 +182,40 @@ fn images_that_go_while_the_policy_is_asked_are_not_asked_for_again() {
             images_go_while_it_is_asked(&format!("first-{writes}-{count}"), count, writes);
         }
     }
+}
+
+/// A call whose record has several parts is prepared on loans in vain. The next one as long is not,
+/// until one has a single part again.
+#[test]
+fn a_call_of_several_parts_is_prepared_on_loans_in_vain_once() {
+    let (files, policy) = (Files::new("loans-parts"), Asked::default());
+    let journal = format(&files, &policy);
+    let count = 30;
+    let asked_for = |round: u64, len: usize| {
+        let images: Vec<_> = (0..count)
+            .map(|number| {
+                let mut image = image(number);
+                let mut dice = Dice(round * count + number + 1);
+                image[..len].fill_with(|| dice.below(256) as u8);
+                image
+            })
+            .collect();
+        let operations: Vec<_> =
+            (0..).zip(&images).map(|(at, image)| Operation::write(block(at), image)).collect();
+        let before = policy.2.load(Ordering::Relaxed);
+        journal.commit(&operations, Durability::Durable).expect("commits");
+        (0..).zip(&images).for_each(|(at, image)| assert!(read(&journal, at) == *image));
+        policy.2.load(Ordering::Relaxed) - before
+    };
+    // All of them are kept.
+    (0..count).for_each(|number| drop(read(&journal, number)));
+    let first = asked_for(1, 900);
+    assert!(first > 2 * count, "asked {first} times");
+    assert_eq!(asked_for(2, 900), 2 * count, "no image is lent");
+    // That takes back what the last one has changed.
+    assert_eq!(asked_for(3, 40), 2 * count, "no image is lent");
+    assert_eq!(asked_for(4, 40), count, "it has one part");
+    assert!(asked_for(5, 900) > 2 * count, "images are lent again");
 }
 
 /// The image that is written is compared with what the cache has at the commit, and no copy of it

@@ -250,8 +250,8 @@ fn an_object_takes_six_lines_where_a_block_takes_sixty_six_and_a_patch_two() {
     assert_eq!(lines_of(FullBlock, "lines-block", whole), 66);
 }
 
-/// What is kept of a block is patched with ranges, as with patches: a read finds it there, and finds
-/// what is found after a restart. So it is even where an image was made of older content.
+/// What is kept of a block is patched with ranges, as with patches. A read finds it there, and what
+/// it finds is there after a restart. So it is even where an image was made of older content.
 #[test]
 fn what_is_kept_is_patched_with_ranges() {
     let files = Files::new("ranges-kept");

@@ -112,11 +112,13 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 3. The policy is asked, with old images if it sees them.
         // The policy and the device may panic.
         let guard = self.failure.guard();
-        if let Some(loans) = self.loans_to(operations, sees) {
+        let lends = operations.len() < work.copies_from;
+        if let Some(loans) = if lends { self.loans_to(operations, sees) } else { None } {
             if let Some(prepared) = self.prepare_on_loans(work, &loans) {
                 guard.end();
                 return self.reserve_and_commit(work, &loans, prepared, durability);
             }
+            work.copies_from = operations.len();
         }
         let kept = match sees {
             Sees::Operations => Ok(()),
@@ -134,6 +136,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more
         //    is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
+        if prepared.is_ok_and(|prepared| prepared.is_one_part()) {
+            work.copies_from = usize::MAX;
+        }
         guard.end();
         self.reserve_and_commit(work, operations, prepared, durability)
     }

@@ -241,6 +241,9 @@ enum Bypass {
 /// better.
 const PATCH_BYTES_MAX: usize = 256;
 
+/// Of a sample, fewer words than this say nothing.
+const LEAST_SAMPLED: usize = 2;
+
 /// Forms whose length is known before anything is encoded.
 const PLAIN: [Form; 3] = [Form::Runs, Form::Words, Form::SubBlocks];
 
@@ -383,6 +386,10 @@ impl<K: Kernels> Adaptive<K> {
     /// Whether a sample of words says that more differs than is worth any form. Never where a
     /// coder may pay, which a sample says nothing of.
     fn is_hopeless(&self, old: &[u8], new: &[u8]) -> bool {
+        // Most updates are told by their first words that differ, before anything is reckoned.
+        if deltas::sampled_words(old, new, LEAST_SAMPLED) < LEAST_SAMPLED {
+            return false;
+        }
         let (logged, block_bytes) = (self.logged(new.len()), new.len());
         let image_ns = logged.time_of(block_bytes);
         let pays = |form: Form, bytes: usize| logged.time_as(form, bytes) < image_ns;
@@ -397,7 +404,7 @@ impl<K: Kernels> Adaptive<K> {
         // The fewest sampled words with which no plain form pays; by half, since a sample may be
         // wrong. Of as many bytes, the form that is quickest to encode costs the least.
         let bytes = |words: usize| block_bytes.saturating_mul(words) / deltas::SAMPLED_WORDS / 2;
-        let (mut least, mut beyond) = (2, deltas::SAMPLED_WORDS.saturating_add(1));
+        let (mut least, mut beyond) = (LEAST_SAMPLED, deltas::SAMPLED_WORDS.saturating_add(1));
         while least < beyond {
             let middle = least.midpoint(beyond);
             let pays = pays(QUICKEST, bytes(middle));

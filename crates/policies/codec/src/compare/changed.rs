@@ -83,7 +83,7 @@ impl Changed {
     /// How many words are new.
     #[must_use]
     pub fn word_count(&self) -> usize {
-        self.numbers().iter().map(|number| number.count_ones() as usize).sum()
+        self.numbers().iter().map(|number| ones(*number)).sum()
     }
 
     /// How many runs of new words there are.
@@ -93,7 +93,7 @@ impl Changed {
         let mut count = 0_usize;
         for number in self.numbers() {
             let firsts = number & !((number << 1) | before);
-            count = count.saturating_add(firsts.count_ones() as usize);
+            count = count.saturating_add(ones(firsts));
             before = number >> 63;
         }
         count
@@ -108,8 +108,7 @@ impl Changed {
             return units.filter(|unit| unit.iter().any(|number| *number != 0)).count();
         }
         let firsts = unit_firsts(words);
-        let count = |number: &u64| (gathered(*number, words) & firsts).count_ones() as usize;
-        numbers.iter().map(count).sum()
+        numbers.iter().map(|number| ones(gathered(*number, words) & firsts)).sum()
     }
 
     /// How many bits differ between two images in these words. With images of this block's length
@@ -181,6 +180,13 @@ impl Changed {
         }
         room.get(..count.div_ceil(WORDS_PER_NUMBER)).unwrap_or_default()
     }
+}
+
+/// How many bits are set. Of most numbers none is, and counting takes a dozen instructions where a
+/// processor is not known to have one for it.
+#[inline]
+const fn ones(number: u64) -> usize {
+    if number == 0 { 0 } else { number.count_ones() as usize }
 }
 
 /// The bits of the first words of units, each of `words` words: a power of two up to a number's.
