@@ -481,7 +481,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                 let is_whole = match update.change {
                     Change::Image(_) => true,
                     Change::Patches(_) => false,
-                    // The caller may have made its image of older content. What was logged counts.
+                    // What is kept is as it would be read from the lane.
                     _ => share.newest_form_of(update.block, committed) != Some(Form::Encoded),
                 };
                 let is_kept = match &mut share.cache {

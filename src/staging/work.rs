@@ -61,8 +61,8 @@ pub(crate) struct Work {
     pub(crate) on_gathered: bool,
     /// Whether all old images that were to be lent to the policy were there.
     pub(crate) is_lent_all: bool,
-    /// A call of as many operations as this was prepared on loans in vain: its record had several
-    /// parts, so that the policy was asked again (L3). Others as long copy old images at once.
+    /// A call of as many operations as this was prepared on loans in vain, mostly since its record
+    /// has several parts, and the policy is asked again (L3). Others as long copy at once.
     pub(crate) copies_from: usize,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,

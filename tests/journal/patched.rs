@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use journal_core::NoHook;
 use lab::erased::{DynDisk, DynJournal, any_options};
-use nvm_journal::policy::{Change, Patch, Policy as _, Update};
+use nvm_journal::policy::{Change, Patch, Policy as _, Span, Update};
 use nvm_journal::ports::{BlockDevice, DeviceError, DeviceErrorKind, DeviceFacts, DeviceOperation};
 use nvm_journal::{
     Adaptive, AnyJournal, AnyPolicy, BlockNumber, BlockSize, ByteDelta, CompressedDelta,
@@ -407,12 +407,36 @@ fn by_images(journal: &Log, blocks: &[u64], round: u32) {
     journal.transact(changed).expect("commits");
 }
 
+/// In one call, with what the caller knows of the old content: it brings that, or the ranges.
+fn by_images_that_say_more(journal: &Log, blocks: &[u64], round: u32) {
+    let ranges = [Span { at: round % 32 * 64, len: 4 }];
+    let images = blocks.iter().map(|number| {
+        let mut old = [0; BLOCK];
+        journal.read(block(*number), &mut old).expect("reads");
+        let mut new = old;
+        new[round as usize % 32 * 64..][..4].copy_from_slice(&round.to_le_bytes());
+        (old, new)
+    });
+    let images: Vec<_> = images.collect();
+    let operations = blocks.iter().zip(&images).map(|(number, (old, new))| {
+        let change = match round % 2 {
+            0 => Change::Image(new),
+            _ => Change::Ranges { image: new, ranges: &ranges },
+        };
+        let mut update = Update::new(block(*number), change);
+        update.old = Some(old);
+        Operation::Update(update)
+    });
+    let operations: Vec<_> = operations.collect();
+    journal.commit(&operations, Durability::Durable).expect("commits");
+}
+
 /// However a block is changed, it has no more frames than the setting says, and not many fewer.
 #[test]
 fn a_block_is_logged_whole_after_as_many_changes_as_the_setting_says() {
     let (one, few) = ([7], [7, 90]);
     let many: Vec<u64> = (0..20).map(|number| 2 + number * 5).collect();
-    let ways: [(Changes, &[u64]); 7] = [
+    let ways: [(Changes, &[u64]); 9] = [
         (by_transact, &one),
         (by_transact, &many),
         (by_call, &one),
@@ -420,6 +444,8 @@ fn a_block_is_logged_whole_after_as_many_changes_as_the_setting_says() {
         (by_call, &many),
         (by_images, &one),
         (by_images, &few),
+        (by_images_that_say_more, &one),
+        (by_images_that_say_more, &few),
     ];
     let no_patches: [AnyPolicy; 2] = [
         CompressedDelta::with(compressed_delta::Settings::new().moves(true)).into(),

@@ -31,12 +31,12 @@ pub(crate) enum Sees {
 
 impl<L: Policy, M: Machine> Shared<L, M> {
     /// Whether a block of these operations has a long chain of frames, which an image of it would
-    /// end, and which the policy would make longer. It is not given the old content of a block that
-    /// has one, so there an image is logged whole.
+    /// end, and which the policy may make longer. Where the journal itself gives the policy old
+    /// content, it gives none of such a block, so that an image is logged whole.
     pub(crate) fn ends_any_chain(&self, operations: &[Operation<'_>], sees: Sees) -> bool {
         let may_add = |operation: &Operation<'_>| match operation {
             Operation::Update(update) => match update.change {
-                Change::Image(_) => false,
+                Change::Image(_) => update.old.is_some() && sees != Sees::Olds,
                 Change::Ranges { .. } => sees != Sees::Olds,
                 _ => true,
             },
@@ -136,7 +136,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         // 4. Bytes are reserved, and the record is stored. Everything is known by now, so no more
         //    is reserved than the record takes.
         let prepared = self.prepare_to_fit(work, operations);
-        if prepared.is_ok_and(|prepared| prepared.is_one_part()) {
+        let is_one_part = prepared.is_ok_and(|prepared| prepared.is_one_part());
+        if is_one_part || prepared == Err(CommitError::Unchanged) {
             work.copies_from = usize::MAX;
         }
         guard.end();

@@ -317,7 +317,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             cell.let_others_first().map_err(|_| self.poisoned())?;
         };
         let is_whole = !is_ended && heads_to.is_none() && scope != Scope::OldestInSlots;
-        let stays = if is_whole { stays.or(self.lacks_shield(scope)?) } else { stays };
+        let asks = is_whole && stays.is_none();
+        let stays = if asks { self.lacks_shield(scope)? } else { stays };
         let has_passed = match is_ended {
             true => self.let_heads_pass(cell, report).map(|_| true)?,
             false => self.pass_home(cell, (heads_to, &tails, asked), report)?,

@@ -54,10 +54,18 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     /// Why a block stays, if one does for want of a shield. Such a block is in no list.
+    ///
+    /// The frame that a block's content begins with may be forgotten meanwhile, unless something is
+    /// [being written](Self::writing). What is left would seem to lie on home.
     pub(super) fn lacks_shield(&self, scope: Scope) -> Result<Option<Error>, Error> {
-        let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
-        let lacks = self.lock_home()?.lacks_shield(common, lanes, shares, scope)?;
-        Ok(lacks.map(|block| Error::NoShield { block }))
+        if self.common.geometry.shield_blocks > 0 {
+            return Ok(None);
+        }
+        self.writing(|| {
+            let (common, lanes, shares) = (&self.common, &mut LanesOf(self), &mut SharesOf(self));
+            let lacks = self.lock_home()?.lacks_shield(common, lanes, shares, scope)?;
+            Ok(lacks.map(|block| Error::NoShield { block }))
+        })
     }
 
     /// Notes in the superblock that all is durable, and that nothing comes behind it.

@@ -157,7 +157,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         scope: Scope,
     ) -> Result<Option<BlockNumber>, JournalError> {
-        if common.geometry.shield_blocks > 0 {
+        if common.geometry.shield_blocks > 0 || !self.tears(common) {
             return Ok(None);
         }
         let fenced = self.fence_all(common, lanes, self.keeps(Rule::DurableGoesHome))?;
