@@ -419,7 +419,7 @@ fn by_images_that_say_more(journal: &Log, blocks: &[u64], round: u32) {
     });
     let images: Vec<_> = images.collect();
     let operations = blocks.iter().zip(&images).map(|(number, (old, new))| {
-        let change = match round % 2 {
+        let change = match round / 45 {
             0 => Change::Image(new),
             _ => Change::Ranges { image: new, ranges: &ranges },
         };
