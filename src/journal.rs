@@ -44,7 +44,7 @@ use crate::staging::seat::Seats;
 use crate::stats::{LaneStats, Stats};
 use crate::threads::block_locks::BlockLocks;
 use crate::threads::checkpoint_flag::UnderWay;
-use crate::threads::sync::{Mutex, Ordering};
+use crate::threads::sync::{AtomicBool, Mutex, Ordering};
 use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
 use crate::threads::watchers::Told;
@@ -208,11 +208,8 @@ where
         // Where content stays in slots, it is known which was used last.
         let is_noted = geometry.lane_slots > 0 && common.policy.keeps_in_slots();
         let uses = LastUse::of(if is_noted { geometry.slots() as usize } else { 0 });
-        let most = options
-            .settings
-            .clean_slots
-            .min(geometry.lane_slots.saturating_mul(geometry.lanes.into()));
-        let clean = CleanSlots::of(plan.shares, most);
+        let slots = geometry.lane_slots.saturating_mul(geometry.lanes.into());
+        let clean = CleanSlots::of(plan.shares, options.settings.clean_slots.min(slots));
         let waiting = Arc::new(Waiting::new(far));
         let watchers = lanes.iter().map(|cell| Arc::clone(&cell.watchers)).collect();
         let notes = Notes::new(home.has_notes());
@@ -244,6 +241,7 @@ where
             pins,
             evicts_to_log,
             writes_home: UnderWay::new(),
+            heads_pass: AtomicBool::new(false),
             snapshots: Snapshots::none(),
             notes,
             levels: Levels::new(&geometry, thresholds),

@@ -30,6 +30,7 @@ use crate::staging::old_images::is_image_alone;
 use crate::staging::seat::{Reading, Seat};
 use crate::staging::staged::Staged;
 use crate::staging::work::Work;
+use crate::threads::sync::Ordering;
 use crate::threads::sync::thread::Patience;
 
 /// The most blocks that are read from the device in one call.
@@ -98,20 +99,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             let mut share = self.lock_share(block)?;
             self.prefetch_entry(&share, block);
             let newest = self.newest_readable(&share, block);
-            if self.caches {
-                if self.look_up(&mut share, block, newest, 0, into) {
-                    self.note_use(&share, newest);
-                    return Ok(true);
-                }
-                if self.is_about_to_be_kept(&share, block, &patience) {
-                    drop(share);
-                    self.check_not_failed()?;
-                    patience.pause();
-                    continue;
-                }
-                if let Some(cache) = &mut share.cache {
-                    cache.asked.misses += 1;
-                }
+            if self.caches && self.look_up(&mut share, block, newest, 0, into) {
+                self.note_use(&share, newest);
+                return Ok(true);
+            }
+            if self.is_about_to_be_kept(&share, block, &patience)
+                || self.may_lose_discard(&share, newest)
+            {
+                drop(share);
+                self.check_not_failed()?;
+                patience.pause();
+                continue;
+            }
+            if let Some(cache) = &mut share.cache {
+                cache.asked.misses += 1;
             }
             if newest.is_none() && self.read_clean(&share, block, into) {
                 return Ok(true);
@@ -145,6 +146,15 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
             tries += 1;
         }
+    }
+
+    /// Whether heads may just be passing the discard that a block's changes are built on. What would
+    /// be read now is not what will be read then.
+    #[inline]
+    fn may_lose_discard(&self, share: &Share, newest: Option<NodeId>) -> bool {
+        self.heads_pass.load(Ordering::Acquire)
+            && newest.is_some_and(|newest| share.index.is_on_discard(newest))
+            && self.keeps(Rule::ShownZerosStay)
     }
 
     /// Whether a reader need only wait to find a block's content in ordinary memory: the block is

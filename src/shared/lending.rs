@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::shared::index_memory::IndexParts;
 use crate::shared::lane_cell::LaneState;
 use crate::shared::share::Share;
+use crate::threads::sync::Ordering;
 
 /// A pass over the index goes through this number of nodes, or to the end of a share, before it
 /// ends for a thread that needs room. Mostly that takes less than a millisecond. Where assertions
@@ -126,6 +127,10 @@ impl<L, M: Machine> Indexes for SharesOf<'_, L, M> {
         let share = core::ptr::from_ref(&self.0.shares[number]).cast::<u8>();
         self.0.common.prefetch_line(share);
         self.0.common.prefetch_line(self.0.entries[number].address_of(block));
+    }
+
+    fn note_passing(&mut self, begins: bool) {
+        self.0.heads_pass.store(begins, Ordering::Release);
     }
 
     fn copy_kept(

@@ -79,7 +79,7 @@ use crate::shared::snapshots::Snapshots;
 use crate::staging::seat::Seats;
 use crate::threads::block_locks::BlockLocks;
 use crate::threads::checkpoint_flag::UnderWay;
-use crate::threads::sync::{Mutex, MutexGuard};
+use crate::threads::sync::{AtomicBool, Mutex, MutexGuard};
 use crate::threads::waiting::Waiting;
 use crate::threads::wake::Bell;
 
@@ -129,6 +129,9 @@ pub(crate) struct Shared<L, M: Machine> {
     pub(crate) evicts_to_log: bool,
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
+    /// Whether heads are passing frames, which then leave the index. The upkeep notes it before it
+    /// looks at any share for that, so whoever holds a share sees whether it has begun there.
+    pub(crate) heads_pass: AtomicBool,
     /// Threads that wait long, for blocks or for room.
     pub(crate) waiting: Arc<Waiting>,
 }

@@ -606,54 +606,6 @@ fn a_checkpoint_that_is_ended_writes_no_more_where_others_need_room() {
     });
 }
 
-/// Changes a discarded block, and lets a head pass the discard, if it does. Returns what was read
-/// of the block before that, behind it, and when all is home.
-fn read_on_a_discard(without: Option<Rule>, in_steps: bool) -> [[u8; BLOCK]; 3] {
-    let files = Files::new("steps-discard");
-    let options = any_options(ObjectLog::new(), Without(without)).lanes(1).lane_bytes(64 << 10);
-    let options = options.batch_blocks(1).index_frames(1 << 12);
-    let journal = Journal::format(any_memory(1 << 20), files.any_disk(), &options);
-    let journal = journal.expect("formats");
-    write(&journal, 0, 1);
-    journal.checkpoint().expect("writes home");
-    // An older record keeps the head before the discard.
-    write(&journal, 9, 9);
-    journal.transact(|tx| tx.discard(block(0))).expect("commits");
-    journal.checkpoint_steps(|_, _| Break(())).expect("comes to the discard");
-    let patches = [Patch { at: 0, bytes: &[2; 64] }];
-    let change = [Operation::Update(Update::new(block(0), Change::Patches(&patches)))];
-    journal.commit(&change, Durability::Durable).expect("commits");
-    let read = || {
-        let mut found = [0; BLOCK];
-        journal.read(block(0), &mut found).expect("reads");
-        found
-    };
-    let before = read();
-    if in_steps {
-        (0..16).for_each(|number| write(&journal, 20 + number, 3));
-        assert!(journal.stats().expect("counts").stops_for_bytes > 0);
-    } else {
-        // The older record goes home, and the changes do not.
-        journal.transact(|tx| tx.write_at(block(0), 0, &[2; 64])).expect("commits");
-        journal.checkpoint_rings().expect("writes home");
-    }
-    let behind = read();
-    journal.checkpoint().expect("writes home");
-    [before, behind, read()]
-}
-
-/// A discard counts as home, and nothing is written there. What changes the block then lies on the
-/// discard, and keeps it until it is home itself.
-#[test]
-fn what_changes_a_discarded_block_keeps_its_discard() {
-    let [before, behind, home] = read_on_a_discard(None, true);
-    assert!(before == behind && before == home, "the content has changed by itself");
-    let [before, behind, _] = read_on_a_discard(Some(Rule::CutKeepsDiscard), true);
-    assert!(before != behind, "the rule is off, and nothing notices");
-    let [before, behind, home] = read_on_a_discard(None, false);
-    assert!(before == behind && before == home, "the content has changed by itself");
-}
-
 /// A block whose home was changed behind the journal's back: what is logged of it does not apply
 /// there, so nothing writes it home. Its frame stays at the head of the second lane. Returns how
 /// often it was tried while the first lane has gone round some times, and the most blocks that went

@@ -8,6 +8,7 @@ mod claims;
 mod clean_slots;
 mod compared;
 mod deadlocks;
+mod discarded;
 mod evicted;
 mod few;
 mod gathered;

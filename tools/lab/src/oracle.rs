@@ -490,7 +490,13 @@ pub fn judge_with(world: &World, found: &[Block; BLOCKS], copies: &Copies) -> Re
             upto.iter().zip(&life.chains).map(|(position, chain)| chain[*position].number);
         return Ok(numbers.rev().fold(0, |digest, number| digest << NUMBER_BITS | number));
     }
-    let words: Vec<String> = found.iter().map(|block| format!("{:x?}", words_in(block))).collect();
+    let words = found.iter().zip(&life.chains).map(|(block, chain)| {
+        let words = words_in(block);
+        let fitting = chain.iter().filter(|version| admits(&version.cell, &words));
+        let numbers: Vec<u64> = fitting.map(|version| version.number).collect();
+        format!("{words:x?}, which is of {numbers:?}")
+    });
+    let words: Vec<String> = words.collect();
     Err(format!("no allowed state shows this: {}\n{}", words.join("\n"), told(&history)))
 }
 

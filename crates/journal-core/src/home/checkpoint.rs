@@ -20,7 +20,7 @@ use crate::home::content::ContentView;
 use crate::home::error::JournalError;
 use crate::home::oldest::Records;
 use crate::home::report::{CheckpointReport, FoldReport, Scope};
-use crate::home::search::{LeftBehind, Search, home_below, rests_on_discard};
+use crate::home::search::{LeftBehind, Search, home_below};
 use crate::home::shield::Intent;
 use crate::home::{Home, HomeScratch, Lanes, NotPassed};
 use crate::index::frame::{Bounds, FrameAt, NodeId};
@@ -527,7 +527,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let look = |index: &mut Index<_>| {
                 for block in index.each_block() {
                     let newest = index.newest_below(block, durable);
-                    if drops_all && newest.is_none_or(|newest| index.is_home(newest)) {
+                    let goes = |newest| {
+                        index.is_home(newest) && !self.is_changed_discard(index, newest, durable)
+                    };
+                    if drops_all && newest.is_none_or(goes) {
                         continue;
                     }
                     shortened |= self.shorten_for(index, block, durable, &mut cut);
@@ -582,10 +585,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         // 2. What is home.
         let Some(newest_home) = next else { return shortened };
-        if self.keeps(Rule::CutKeepsDiscard) && rests_on_discard(index, newest, home) {
-            let frame = index.frame(newest_home);
+        if self.is_changed_discard(index, newest_home, durable) {
             if self.keeps(Rule::CutKeepsNeeded) {
-                keep(&frame, cut);
+                keep(&index.frame(newest_home), cut);
             }
             return shortened;
         }
@@ -608,6 +610,21 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// append needs anything of what the greatest cut drops. If it `stops` for others that wait, it
     /// may return `None`, and no head has moved.
     pub(crate) fn advance<L: Policy, K: Kernels>(
+        &mut self,
+        common: &Common<L, K>,
+        lanes: &mut (impl Lanes<P, H> + ?Sized),
+        indexes: &mut impl Indexes,
+        scratch: &mut HomeScratch<'_>,
+        how: (&FencedLanes, bool, bool),
+        report: &mut CheckpointReport,
+    ) -> Result<Option<bool>, JournalError> {
+        indexes.note_passing(true);
+        let passed = self.advance_to_cut(common, lanes, indexes, scratch, how, report)?;
+        indexes.note_passing(false);
+        Ok(passed)
+    }
+
+    fn advance_to_cut<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
         lanes: &mut (impl Lanes<P, H> + ?Sized),

@@ -355,6 +355,25 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         !index.is_home(newest) && !is_left_out && is_in_scope(index, newest, scope)
     }
 
+    /// Whether a frame is a discard that is home, and has a change on top. A change that is not
+    /// durable may have been shown all the same, and may be durable before heads have passed.
+    pub(super) fn is_changed_discard(
+        &self,
+        index: &Index<impl IndexMemory>,
+        id: NodeId,
+        durable: &Bounds,
+    ) -> bool {
+        if index.frame(id).form != Form::Discard || !index.is_home(id) {
+            return false;
+        }
+        let newer = index.newer(id).map(|id| index.frame(id));
+        let is_changed = newer.is_some_and(|newer| {
+            newer.form == Form::Encoded
+                && (newer.is_below(durable) || self.keeps(Rule::ShownZerosStay))
+        });
+        is_changed && self.keeps(Rule::CutKeepsDiscard)
+    }
+
     /// A block that is to go home, where there is no shield: one that needs a shield, if there is
     /// such a block.
     pub(super) fn left_behind<L, K>(

@@ -187,6 +187,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         if let Some(seen) = oldest.frames_mut().get_mut(..seen) {
             seen.sort_unstable_by_key(Listed::place);
         }
+        indexes.note_passing(true);
         let (cut, freed, is_held) = lanes.passing(|lanes, not_passed| {
             let mut is_held = false;
             for (target, kept) in targets.iter_mut().zip(self.not_passed(not_passed)) {
@@ -199,6 +200,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let freed = self.pass(common, lanes, indexes, &fenced, to, &oldest, seen)?;
             Ok::<_, JournalError>((cut, freed, is_held))
         })?;
+        indexes.note_passing(false);
         let (bytes, slots) = match may.writes_home {
             true => (&mut report.freed_bytes, &mut report.freed_slots),
             false => (&mut folded.freed_bytes, &mut folded.freed_slots),

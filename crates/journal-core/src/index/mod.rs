@@ -156,6 +156,9 @@ pub trait Indexes {
         false
     }
 
+    /// Tells that heads may pass frames from here on, or that they do not any more.
+    fn note_passing(&mut self, _begins: bool) {}
+
     /// Calls with each index, one after the other.
     fn each(&mut self, call: impl FnMut(&mut Index<Self::Memory>));
 
@@ -637,6 +640,14 @@ impl<M: IndexMemory> Index<M> {
     /// Every block of which that is so.
     pub fn each_unreadable(&self) -> impl Iterator<Item = BlockNumber> + '_ {
         self.each_block().filter(|block| self.is_unreadable(*block))
+    }
+
+    /// Whether a block's content up to this frame has changes on top of a discard: bytes that they
+    /// do not have are zero then.
+    #[must_use]
+    pub fn is_on_discard(&self, newest: NodeId) -> bool {
+        let whole = self.whole_below(newest).filter(|whole| *whole != newest);
+        whole.is_some_and(|whole| self.frame(whole).form == Form::Discard)
     }
 
     /// Whether the block is being written home now, so that what is there may be of any age.

@@ -56,6 +56,8 @@ pub enum Rule {
     CutDropsOlder,
     /// What changes a discarded block keeps the discard, until it is home itself.
     CutKeepsDiscard,
+    /// What was shown of a block on top of its discard stays, also while heads pass.
+    ShownZerosStay,
     /// A step of a checkpoint lets no head pass a frame whose block it has not looked at.
     StepPassesSeen,
     /// The list of a checkpoint in steps has every frame of the records that it has gone through.
@@ -181,7 +183,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 82] = [
+    pub const ALL: [Self; 83] = [
         Self::RecordCheck,
         Self::PlaceChecked,
         Self::LaneChecked,
@@ -206,6 +208,7 @@ impl Rule {
         Self::KeptIsDurable,
         Self::CutDropsOlder,
         Self::CutKeepsDiscard,
+        Self::ShownZerosStay,
         Self::StepPassesSeen,
         Self::StepListsAll,
         Self::StepDropsUnneeded,
