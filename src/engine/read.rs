@@ -148,8 +148,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
     }
 
-    /// Whether heads may just be passing the discard that a block's changes are built on. What would
-    /// be read now is not what will be read then.
+    /// Whether heads may just be passing the discard that a block's changes are built on. What is
+    /// read now may be something else later.
     #[inline]
     fn may_lose_discard(&self, share: &Share, newest: Option<NodeId>) -> bool {
         self.heads_pass.load(Ordering::Acquire)
