@@ -620,7 +620,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     ) -> bool {
         if share.has_room() && !self.lacks_pin(share, block) {
             share.reserved += 1;
-            if share.is_nearly_full() && self.wants_free_frames() {
+            if share.is_filling() && self.wants_free_frames() {
                 self.ask_for_checkpoint();
             }
         } else if !self.use_granted_frame(work, block) {

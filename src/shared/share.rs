@@ -20,6 +20,10 @@ const CHAIN_FRAMES: u8 = 16;
 /// A share is low on frames where fewer are left than its capacity divided by this.
 const LOW_PART: usize = 32;
 
+/// How many frames commits may take while a checkpoint writes one block home: it takes about as
+/// long as some commits of one patch each, where the device is as fast as memory.
+const FRAMES_WHILE_HOME: usize = 3;
+
 /// One share of the index. With its lock it is two cache lines, since the next share that a commit
 /// takes is seldom in the caches.
 #[derive(Debug)]
@@ -173,8 +177,22 @@ impl Share {
     /// or more. It frees none that is only reserved.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
+        self.has_left(self.index.capacity() / 8)
+    }
+
+    /// Whether commits may fill it while a checkpoint writes its blocks home. It has an eighth to a
+    /// quarter of its frames left then, or less.
+    #[inline]
+    pub(crate) fn is_filling(&self) -> bool {
+        let capacity = self.index.capacity();
+        let filled = self.index.blocks().saturating_mul(FRAMES_WHILE_HOME);
+        self.has_left(filled.clamp(capacity / 8, capacity / 4))
+    }
+
+    #[inline(always)]
+    fn has_left(&self, frames: usize) -> bool {
         let Self { index, reserved, .. } = self;
-        index.free_frames().saturating_sub(*reserved) <= index.capacity() / 8
+        index.free_frames().saturating_sub(*reserved) <= frames
             && index.frames() >= index.capacity() / 2
     }
 

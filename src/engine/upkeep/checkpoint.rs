@@ -12,7 +12,6 @@ use journal_core::parts::{
 use journal_core::policy::Policy;
 use journal_core::units::{LANES_MAX, LaneNumber, Stamp};
 use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
-use pmem_sys::StoreLock;
 
 use crate::error::Error;
 use crate::machine::Machine;
@@ -181,7 +180,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &mut HeldUpkeep<'_>,
         stays: &mut Option<Error>,
     ) -> Result<(), Error> {
-        let (wanted, lacks_frames) = (self.levels.left_behind_checkpoint(), self.is_nearly_full());
+        let (wanted, lacks_frames) =
+            (self.levels.left_behind_checkpoint(), self.is_short_of_frames());
         let has_thread = self.bell.has_thread();
         let running = if has_thread { None } else { self.reserved_by_running() };
         let each_left = self.each_left(running);
@@ -731,14 +731,16 @@ impl<L: Policy, M: Machine> Shared<L, M> {
     }
 
     fn is_short_of_frames(&self) -> bool {
-        self.wants_free_frames() && self.is_nearly_full()
+        self.wants_free_frames() && self.any_share(Share::is_filling)
     }
 
     /// Whether a share of the index has few frames left.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let is_nearly_full =
-            |share: &StoreLock<Share>| share.lock().is_ok_and(|share| share.is_nearly_full());
-        self.shares.iter().any(|share| is_nearly_full(share))
+        self.any_share(Share::is_nearly_full)
+    }
+
+    fn any_share(&self, is: impl Fn(&Share) -> bool) -> bool {
+        self.shares.iter().any(|share| share.lock().is_ok_and(|share| is(&share)))
     }
 
     /// Whether a threshold is crossed that asks for the upkeep.

@@ -31,6 +31,7 @@ use journal_core::parts::{HomeScratch, Offsets, Oldest, Step, StepBounds, Waitin
 use journal_core::policy::Policy;
 use journal_core::units::{LANES_MAX, LaneNumber};
 use journal_core::{BlockNumber, CheckpointReport, FoldReport, Rule, Scope};
+use pmem_sys::StoreLock;
 
 use crate::engine::upkeep::checkpoint::HeldUpkeep;
 use crate::error::Error;
@@ -372,10 +373,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(())
     }
 
-    /// Frames in the lanes, more or less.
+    /// Frames in the lanes, more or less. It begins with the last share: what writes home begins
+    /// with the first one. So this waits for it once, and not at each share.
     pub(super) fn frames(&self) -> usize {
-        let frames = |share: &Share| share.index.frames();
-        self.shares.iter().filter_map(|share| share.lock().ok().map(|share| frames(&share))).sum()
+        let frames =
+            |share: &StoreLock<Share>| share.lock().map_or(0, |share| share.index.frames());
+        self.shares.iter().rev().map(|share| frames(share)).sum()
     }
 
     /// Where the records of each lane end.
