@@ -130,7 +130,7 @@ pub(crate) struct Shared<L, M: Machine> {
     /// Whether a checkpoint is under way.
     pub(crate) writes_home: UnderWay,
     /// Whether heads are passing frames, which then leave the index. The upkeep notes it before it
-    /// looks at any share for that, so whoever holds a share sees whether it has begun there.
+    /// takes any share for that. So a thread that holds a share sees whether it has begun there.
     pub(crate) heads_pass: AtomicBool,
     /// Threads that wait long, for blocks or for room.
     pub(crate) waiting: Arc<Waiting>,

@@ -156,7 +156,8 @@ pub trait Indexes {
         false
     }
 
-    /// Tells that heads may pass frames from here on, or that they do not any more.
+    /// Tells that heads may pass frames from here on, or that they do not any more. If the pass
+    /// fails, its end is not told: the caller refuses to go on then.
     fn note_passing(&mut self, _begins: bool) {}
 
     /// Calls with each index, one after the other.
