@@ -8,6 +8,7 @@ use journal_core::Rule;
 use nvm_journal::Error;
 
 use crate::guards::{Scripted, Stage, within};
+use crate::pending;
 use crate::probe::Logged;
 use crate::program::{Program, Step, covering, read_block};
 use crate::rules::{needs_beside, one};
@@ -123,7 +124,7 @@ fn passed_beside_a_later_append(stage: &Stage) -> Result<(), Error> {
     let (there, written, synced) = (stage.clone(), AtomicU32::new(0), AtomicU32::new(0));
     let is_over = Arc::new(AtomicBool::new(false));
     stage.probe.watch(move |site| {
-        Stage::mark_calls(&there.world, site);
+        pending::mark(&there.world, site);
         if site.name == "append.write" && written.fetch_add(1, Ordering::AcqRel) > 0 {
             while !is_over.load(Ordering::Acquire) {
                 std::thread::yield_now();

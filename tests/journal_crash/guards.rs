@@ -1,21 +1,21 @@
 //! What threads may not see or do while another one is in the middle of something: each test stops
 //! a thread at one step, lets others run, and explores every crash of what came of it.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use journal_core::{BlockNumber, Overwrite, Site};
+use journal_core::{BlockNumber, Overwrite};
 use nvm_journal::{Error, Journal};
 #[cfg(shuttle)]
-use shuttle::{thread, thread_local};
+use shuttle::thread;
 use sim_disk::{Explorer, Fault, FaultKind, Image, Model, Mutator, Operation, Scenario, World};
 #[cfg(not(shuttle))]
 use std::thread;
 
+use crate::pending;
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
     Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
@@ -45,12 +45,6 @@ pub(crate) fn within<R: Send + 'static>(
     let hangs = waited == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
     assert!(!hangs, "somebody waits for ever");
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-thread_local! {
-    /// The call that this thread is about to make.
-    #[allow(clippy::missing_const_for_thread_local, reason = "the explorer's macro knows no const")]
-    static PENDING: Cell<Option<u64>> = Cell::new(None);
 }
 
 /// A thread that was let in, and how it ended.
@@ -100,33 +94,22 @@ impl Stage {
         }
     }
 
-    /// One transaction of writes alone, ascending by block, in one call. The hook that
-    /// [`mark_calls`](Self::mark_calls) puts there marks it, when all its blocks are locked.
+    /// One transaction of writes alone, ascending by block, in one call. The probe's watcher marks
+    /// it, by [`pending::mark`].
     pub(crate) fn transact_at_once(&self, number: u64, tx: &Tx) -> Result<(), Error> {
-        let label = late(call_of(number, tx).label());
+        let label = call_of(number, tx).label();
         // A durable commit covers what was committed before it, and begins here.
         let covers = (tx.end == Durable).then_some(cover_label(number));
         covers.inspect(|covers| self.world.called(*covers));
-        PENDING.with(|pending| pending.set(Some(label)));
+        pending::expect(number, label);
         let result = at_once(&self.journal, number, tx);
         // Refused before it stored anything.
-        let was_pending = PENDING.with(Cell::take).is_some();
+        let was_not_marked = pending::was_not_marked();
         result?;
-        assert!(!was_pending, "whatever is committed is stored");
-        self.world.returned(label);
+        assert!(!was_not_marked, "what is committed is stored");
+        self.world.returned(late(label));
         covers.inspect(|covers| self.world.returned(*covers));
         Ok(())
-    }
-
-    /// To be called before every step.
-    pub(crate) fn mark_calls(world: &World, site: Site) {
-        // A thread that makes room may store a shield before it has its blocks.
-        let is_shield = site.name.starts_with("shield.");
-        if !is_shield && (site.name.ends_with(".image") || site.name.ends_with(".front")) {
-            if let Some(label) = PENDING.with(Cell::take) {
-                world.called(label);
-            }
-        }
     }
 
     /// Lets another thread do something.
@@ -168,7 +151,7 @@ impl Stage {
     ) {
         let (stage, was_there) = (self.clone(), AtomicBool::new(false));
         self.probe.watch(move |site| {
-            Stage::mark_calls(&stage.world, site);
+            pending::mark(&stage.world, site);
             if site.name == name && !was_there.swap(true, Ordering::AcqRel) {
                 call(&stage);
             }

@@ -16,6 +16,7 @@ mod mutants;
 mod notes;
 mod older;
 mod oldest;
+mod pending;
 mod probe;
 mod program;
 mod relogged;

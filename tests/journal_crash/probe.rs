@@ -16,6 +16,8 @@ use nvm_journal::{CompressedDelta, Lcow, ObjectLog, TwoLevel};
 use policy_codec::bitmap::Unit;
 use sim_disk::{Mutator, SimDisk};
 
+use crate::pending;
+
 type Call<T> = Arc<dyn Fn(T) + Send + Sync>;
 
 /// What is called when something is about to happen; clones share it.
@@ -76,10 +78,12 @@ impl Probe {
 
 impl Hook for Probe {
     fn keeps(&self, rule: Rule) -> bool {
+        pending::asked(rule);
         self.mutator.keeps(rule)
     }
 
     fn store<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        pending::stored(site, bytes);
         self.watched.tell(site);
         self.mutator.store(site, pmem, at, bytes);
     }
@@ -95,6 +99,7 @@ impl Hook for Probe {
     }
 
     fn stream<P: Pmem>(&mut self, site: Site, pmem: &mut P, at: Offset, bytes: &[u8]) {
+        pending::stored(site, bytes);
         self.watched.tell(site);
         self.mutator.stream(site, pmem, at, bytes);
     }
@@ -111,6 +116,7 @@ impl Hook for Probe {
         bytes: &[u8],
         whole_bytes: u64,
     ) {
+        pending::stored(site, bytes);
         self.watched.tell(site);
         self.mutator.write_piece(site, pmem, at, bytes, whole_bytes);
     }
@@ -280,6 +286,7 @@ impl Policy for Logged {
     }
 
     fn place(&self, update: &Update<'_>, out: &mut Encoder<'_>) -> Placement {
+        update.change.image().inspect(|image| pending::placed(image));
         match self {
             Self::Versions => return VERSIONS.place(update, out),
             Self::Appending | Self::Patches => return ByteDelta::new().place(update, out),

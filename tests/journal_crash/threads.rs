@@ -22,6 +22,7 @@ use shuttle::thread;
 use sim_disk::{Explorer, Failure, Image, Model, Mutator, Report, Rng, Scenario, World};
 
 use crate::guards::{Stage, within};
+use crate::pending;
 use crate::probe::Logged;
 use crate::program::{Program, Tx, covering, read_all, read_block};
 use lab::oracle::{Change, End, judge, number_in, shown_label};
@@ -167,10 +168,7 @@ impl Workload {
             };
             let number = numbers.next(ends);
             let mut changes = self.changes(&mut rng, (thread, round));
-            // Where blocks are evicted, the record of a move would be taken for that of the call.
-            let may_move = self.program.pinned.is_some_and(|cached| cached < lab::oracle::BLOCKS);
             if ends != Gathered
-                && !may_move
                 && changes.iter().all(|(_, change)| matches!(change, Write | Append))
             {
                 changes.sort_by_key(|(block, _)| *block);
@@ -341,7 +339,7 @@ impl Scenario for Workload {
         // the lane, and return before they should if they can.
         let (its, pause) = (world.clone(), self.pause);
         stage.probe.watch(move |site| {
-            Stage::mark_calls(&its, site);
+            pending::mark(&its, site);
             if site.name.ends_with(".front") || site.name == "commit.fence" {
                 pause();
             }
