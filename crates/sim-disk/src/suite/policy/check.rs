@@ -26,6 +26,7 @@ pub struct Budget {
     seed: u64,
     cases: u64,
     images: u64,
+    programs_one_in: u32,
     longer: [u32; 2],
 }
 
@@ -33,7 +34,7 @@ impl Budget {
     /// Some seconds for a small policy, under an optimised test profile.
     #[must_use]
     pub const fn new() -> Self {
-        Self { seed: 1, cases: 4_000, images: 12, longer: [400, 200] }
+        Self { seed: 1, cases: 4_000, images: 12, programs_one_in: 1, longer: [400, 200] }
     }
 
     /// The seed of everything that is left to chance. 1.
@@ -53,6 +54,13 @@ impl Budget {
     #[must_use]
     pub const fn images(self, images: u64) -> Self {
         Self { images, ..self }
+    }
+
+    /// Of the programs of one step, one in `count` is run under each protocol and model. The next
+    /// model runs others of them. 1.
+    #[must_use]
+    pub const fn programs_one_in(self, count: u32) -> Self {
+        Self { programs_one_in: if count == 0 { 1 } else { count }, ..self }
     }
 
     /// How many programs of two steps and of three are drawn by chance, for each protocol and
@@ -175,11 +183,13 @@ pub fn check_policy<P: Policy + Clone + fmt::Debug>(
     let tried = laws(policy, budget.seed, budget.cases);
     let tried = tried.map_err(|broken| Box::new(PolicyFailure::Law(*broken)))?;
     let mut summary = Summary { tried, ..Summary::default() };
+    let mut run = 0;
     for (protocol, models) in RUNS {
         let plan = Plan::of_protocol(policy.clone(), protocol);
         let plan = plan.map_err(|message| Box::new(PolicyFailure::Start(message)))?;
         for model in models.iter().copied() {
-            PolicyCheck { plan: &plan, budget, model, summary: &mut summary }.all()?;
+            PolicyCheck { plan: &plan, budget, run, model, summary: &mut summary }.all()?;
+            run += 1;
         }
     }
     Ok(summary)
@@ -189,6 +199,8 @@ pub fn check_policy<P: Policy + Clone + fmt::Debug>(
 struct PolicyCheck<'a, P> {
     plan: &'a Plan<P>,
     budget: &'a Budget,
+    /// How many protocols and models were tried before.
+    run: usize,
     model: Model,
     summary: &'a mut Summary,
 }
@@ -201,7 +213,8 @@ impl<P: Policy + Clone + fmt::Debug> PolicyCheck<'_, P> {
             self.summary.nested += 1;
             self.note(program);
         }
-        for index in 0..self.plan.count(1) {
+        let one_in = self.budget.programs_one_in as usize;
+        for index in (self.run % one_in..self.plan.count(1)).step_by(one_in) {
             self.one(index, 1)?;
         }
         for (length, count) in (2..).zip(self.budget.longer) {
