@@ -548,7 +548,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
 
     /// Writes everything home that was committed before the call, and removes it from the lanes.
     /// Other threads commit meanwhile. Where appends of theirs are on their way when all else is
-    /// home, it waits for these.
+    /// home, it waits for these. Where they change discarded blocks, the discards, and what lies
+    /// behind them in their lanes, may stay until the next checkpoint.
     ///
     /// Blocks that cannot be read are left out, and counted in the report. These blocks, and what
     /// lies behind them in their lanes, stay in the journal until they are written anew, whole, or

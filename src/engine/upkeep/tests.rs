@@ -18,14 +18,16 @@ use crate::engine::upkeep::move_to_log::{Newest, Takes};
 use crate::error::Error;
 use crate::machine::On;
 use crate::machine::tests::{TinyDisk, TinyMachine};
-use crate::policy::Thresholds;
+use crate::policy::{Change, Patch, Thresholds, Update};
 use crate::ports::Hook;
 use crate::shared::Shared;
 use crate::shared::home_cell::UpkeepCell;
 use crate::shared::index_memory::IndexParts;
 use crate::shared::index_memory::looks::LOOKS;
 use crate::shared::lending::{LanesOf, SharesOf};
-use crate::{AnyPolicy, CheckpointReport, FullBlock, Journal, Lcow, ObjectLog, Options, TwoLevel};
+use crate::{
+    AnyPolicy, CheckpointReport, Durability, FullBlock, Journal, Lcow, ObjectLog, Options, TwoLevel,
+};
 
 const SLOTS: u64 = 20_000;
 
@@ -111,6 +113,44 @@ fn a_block_that_stays_needs_no_shield() {
     assert_eq!((made, stays), (Ok(()), None));
     let stats = journal.stats().expect("counts");
     assert!(stats.checkpointed.blocks > 0 && stats.blocks > 0, "{stats}");
+}
+
+/// A discard that is home keeps the head, since its block was changed last of all. That block goes
+/// home with what was committed longest ago.
+#[test]
+#[cfg_attr(miri, ignore = "many blocks")]
+fn a_changed_discard_goes_home_with_the_oldest() {
+    let disk = TinyDisk::of(journal_core::BlockSize::DEFAULT, 256);
+    let policy = AnyPolicy::from(ObjectLog::new());
+    let options = Options::new().policy(policy).hook(Mutator::new()).lanes(1);
+    let options =
+        options.lane_bytes(336 << 10).batch_blocks(1).thresholds(Thresholds::new(128, 255));
+    let nvm = Region::anonymous(2 << 20).expect("memory");
+    let journal: Journal<AnyPolicy, TinyMachine> =
+        Journal::format(nvm, disk, &options).expect("a journal");
+    let image = vec![7; journal_core::BlockSize::DEFAULT.bytes()];
+    let write = |number| {
+        journal.transact(|tx| tx.write(BlockNumber(number), &image)).expect("commits");
+    };
+    write(0);
+    journal.checkpoint().expect("writes home");
+    // A block before it is not home, so the discard stays.
+    write(100);
+    journal.transact(|tx| tx.discard(BlockNumber(0))).expect("commits");
+    journal.checkpoint_steps(|_, _| ControlFlow::Break(())).expect("comes to the discard");
+    (110..180).for_each(write);
+    let patches = [Patch { at: 0, bytes: &[2; 64] }];
+    let change = Operation::Update(Update::new(BlockNumber(0), Change::Patches(&patches)));
+    journal.commit(&[change], Durability::Durable).expect("commits");
+    let (shared, before) = (journal.shared(), journal.stats().expect("counts"));
+    shared.with_upkeep(|cell| shared.checkpoint_oldest(cell, &mut None)).expect("writes home");
+    let stats = journal.stats().expect("counts");
+    let freed = stats.checkpointed.freed_bytes - before.checkpointed.freed_bytes;
+    let blocks = stats.checkpointed.blocks - before.checkpointed.blocks;
+    assert!(freed > 64 << 10 && blocks < 60, "{freed} bytes of {blocks} blocks: {stats}");
+    let mut found = image.clone();
+    journal.read(BlockNumber(0), &mut found).expect("reads");
+    assert_eq!(found[..64], [2; 64]);
 }
 
 /// A running transaction has reserved so much that too little is left, and will give it back.

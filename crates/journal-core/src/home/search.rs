@@ -212,8 +212,8 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         }
     }
 
-    /// Whether one of these offsets of lanes lies behind a frame that a block needs, and that is
-    /// not home.
+    /// Whether one of these offsets of lanes lies behind a frame that a block needs until its
+    /// newest content is home.
     fn keeps_head_before(
         &self,
         index: &Index<impl IndexMemory>,
@@ -225,12 +225,14 @@ impl<'h, P: Pmem, D: BlockDevice, H: Hook> Search<'h, P, D, H> {
         let mut next = Some(newest);
         while let Some(id) = next {
             let frame = index.frame(id);
-            if frame.stamp <= home {
+            let is_home = frame.stamp <= home;
+            if is_home && !self.home.is_changed_discard(index, id, self.bounds) {
                 return false;
             }
             let offset = offsets.get(usize::from(frame.lane.raw()));
-            if offset.is_some_and(|offset| frame.record < *offset) {
-                return true;
+            let is_before = offset.is_some_and(|offset| frame.record < *offset);
+            if is_before || is_home {
+                return is_before;
             }
             next = index.older(id).filter(|_| frame.form == Form::Encoded);
         }
