@@ -261,13 +261,6 @@ fn what_a_journal_gets_wrong_is_caught() {
     let forgets_the_group = Mutator::with(Mutant { site, mutation: Mutation::DropFlush });
     assert!(is_caught(forgets_the_group, Workload::new(1, 4)));
     let forgets_other_lanes = Mutator::without(&[Rule::DeferredFirst]);
-    let appends = || {
-        let workload = everything(Logged::Appending, 2);
-        let mut workload = Workload { appends: true, reads: false, ..workload };
-        (workload.program.lane_bytes, workload.program.lane_slots) = (32 * 64, 8);
-        workload
-    };
-    assert!(is_caught(Mutator::without(&[Rule::AppendsSpared]), appends()));
     assert!(is_caught(
         forgets_other_lanes,
         Workload { shared: 2, deferred: 2, ..Workload::new(2, 3) }
