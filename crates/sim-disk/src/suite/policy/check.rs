@@ -158,7 +158,8 @@ impl fmt::Display for PolicyFailure {
 /// First come the laws of pure functions, with random images and changes. Then come programs on
 /// tiny journals, under each of [`MODELS`], on one lane and on two:
 ///
-/// - from every starting state, all programs of one step, or [one in some](Budget::programs_one_in),
+/// - from every starting state, all programs of one step, or
+///   [some of them](Budget::programs_one_in),
 ///   with kills and with more steps after recovery;
 /// - some programs of two steps and of three;
 /// - programs of which the recovery is crashed in turn.
