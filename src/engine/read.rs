@@ -11,7 +11,7 @@ mod clean;
 use journal_core::parts::{
     FrameAt, NodeId, Operations, apply_frames, build_from_lanes, is_read_from_memory,
 };
-use journal_core::policy::{Change, Kind, Policy};
+use journal_core::policy::{Change, Kind, Policy, Update};
 use journal_core::record::Form;
 use journal_core::{
     BlockDevice, BlockNumber, Committed, JournalError, Kernels as _, Operation, Rule,
@@ -488,28 +488,41 @@ impl<L: Policy, M: Machine> Shared<L, M> {
                     _ => return,
                 };
                 let Ok(mut share) = self.lock_share(update.block) else { return };
-                let is_whole = match update.change {
-                    Change::Image(_) => true,
-                    Change::Patches(_) => false,
-                    // What is kept is as it would be read from the lane.
-                    _ => share.newest_form_of(update.block, committed) != Some(Form::Encoded),
-                };
-                let is_kept = match &mut share.cache {
-                    Some(cache) if !is_whole => {
-                        let patches = update.change.pieces();
-                        let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
-                            self.common.kernels.crc64_of_patched(check, old, new, behind)
-                        };
-                        cache.patch(update.block, committed.stamp, patches, moved_on)
-                    }
-                    _ => false,
-                };
-                // What is pinned is always kept.
-                let image = image.filter(|_| !is_kept && (is_whole || self.pins));
-                if let Some(image) = image {
-                    share.keep_newest(update.block, image, committed);
+                match image {
+                    Some(image) => self.keep_image(&mut share, update, image, committed),
+                    None => _ = self.patch_kept(&mut share, update, committed),
                 }
             });
+        }
+    }
+
+    /// Patches what is kept of a block. Returns whether it could.
+    #[inline(always)]
+    fn patch_kept(&self, share: &mut Share, update: &Update<'_>, committed: &Committed) -> bool {
+        let Some(cache) = &mut share.cache else { return false };
+        let moved_on = |check, (old, new): (&[u8], &[u8]), behind| {
+            self.common.kernels.crc64_of_patched(check, old, new, behind)
+        };
+        cache.patch(update.block, committed.stamp, update.change.pieces(), moved_on)
+    }
+
+    /// Keeps the image of a block, or patches what is kept of it where ranges of it were logged. It
+    /// is a function of its own, so that it takes no register that patches need.
+    #[cold]
+    fn keep_image(
+        &self,
+        share: &mut Share,
+        update: &Update<'_>,
+        image: &[u8],
+        committed: &Committed,
+    ) {
+        let block = update.block;
+        let is_whole = matches!(update.change, Change::Image(_))
+            // What is kept is as it would be read from the lane.
+            || share.newest_form_of(block, committed) != Some(Form::Encoded);
+        // What is pinned is always kept.
+        if is_whole || (!self.patch_kept(share, update, committed) && self.pins) {
+            share.keep_newest(block, image, committed);
         }
     }
 

@@ -247,6 +247,7 @@ impl Cache {
     ///
     /// `check_of_patched` says what the check of an image becomes by a patch, of which the old and
     /// the new bytes are given, and how many bytes follow them.
+    #[inline(always)]
     pub(crate) fn patch<'p>(
         &mut self,
         block: BlockNumber,
