@@ -540,14 +540,15 @@ impl<P: Pmem, H: Hook> Lane<P, H> {
         }
     }
 
-    /// Calls with every frame of a part.
+    /// Calls with every frame of a part. Lent like this, `call` is inlined. Otherwise each frame
+    /// would be stored, to be lent to it (C2).
     #[inline(always)]
-    pub(crate) fn each_frame<'a>(
+    fn each_frame<'a, C: FnMut(FrameAt)>(
         &self,
         open: &OpenRecord,
         part: &Part<'a, impl Iterator<Item = WithImage<'a>> + Clone>,
         mut next: NextPayloads,
-        mut call: impl FnMut(FrameAt),
+        call: &mut C,
     ) {
         for (frame, _) in part.frames.clone() {
             call(self.next_frame(open, part.encoded.whole(), frame, &mut next));
