@@ -2,8 +2,9 @@
 //!
 //! One pass over the index finds as many frames as there is memory for. They serve many steps of a
 //! checkpoint ([`Home::checkpoint_step`](crate::home::Home::checkpoint_step)), and need no lock.
-//! While they do, the next list is made, by a part of the pass in each step. Where a step has no
-//! list, and no time for a whole pass, it reads the records at the heads instead.
+//! While they do, the next list is made, by a part of the pass in each step. Where the records are
+//! short, or a step has no list and no time for a whole pass, it reads the records at the heads
+//! instead.
 //!
 //! OL1. The list has every frame that lies in a ring between the head and the end of the list in
 //!      its lane. Frames come at tails alone, so no later frame belongs there.
@@ -68,11 +69,22 @@ impl Listed {
         (self.block, self.stamp)
     }
 
-    /// Asks for the lines of its block's oldest frame, and of the newest.
-    pub(super) fn want_nodes(&self, index: &Index<impl IndexMemory>, wants: impl Fn(*const u8)) {
-        for id in [index.oldest(self.block), index.newest(self.block)].into_iter().flatten() {
-            index.want_node(id, &wants);
+    /// Asks for what is looked up of the frames behind this place of a list: some frames ahead for
+    /// the nodes of a block's oldest frame and of its newest, and further ahead for its entry.
+    pub(super) fn want_ahead(
+        listed: &[Self],
+        at: usize,
+        indexes: &mut impl Indexes,
+        wants: impl Fn(*const u8),
+    ) {
+        if let Some(ahead) = listed.get(at.saturating_add(2 * AHEAD)) {
+            indexes.prefetch(ahead.block);
         }
+        let Some(ahead) = listed.get(at.saturating_add(AHEAD)) else { return };
+        indexes.of(ahead.block, |index| {
+            let nodes = [index.oldest(ahead.block), index.newest(ahead.block)];
+            nodes.into_iter().flatten().for_each(|id| index.want_node(id, &wants));
+        });
     }
 
     /// Its frame, and neighbours in the chain of the same record and block.
@@ -129,8 +141,13 @@ impl Listed {
         let mut next = index.oldest(self.block);
         for _ in 0..VERSIONS {
             let Some(id) = next else { return false };
-            if self.is_of(&index.frame(id)) {
+            let frame = index.frame(id);
+            if self.is_of(&frame) {
                 return true;
+            }
+            // What comes next is newer still (I1).
+            if frame.stamp > self.stamp {
+                return false;
             }
             next = index.newer(id);
         }
@@ -184,6 +201,10 @@ impl Left {
 
 /// Nodes of the indexes that are gone through for one list of blocks in slots.
 const NODES_EACH: usize = 1 << 13;
+
+/// This number of frames ahead, the nodes of a block are asked for, and twice as many ahead its
+/// entry.
+const AHEAD: usize = 8;
 
 /// How many versions of a block are looked through for a frame. One that lies deeper is taken to be
 /// there.
@@ -476,7 +497,7 @@ impl Oldest<'_> {
         indexes: &mut impl Indexes,
         read: &Records,
         last: Option<Stamp>,
-        keeps: impl Fn(Rule) -> bool,
+        (keeps, wants): (impl Fn(Rule) -> bool, impl Fn(*const u8)),
     ) {
         for (end, read) in self.left.ends.iter_mut().zip(read) {
             *end = (*end).min(*read);
@@ -490,7 +511,9 @@ impl Oldest<'_> {
         self.keep_before_ends();
         let (lists_all, mut kept) = (keeps(Rule::StepListsAll), 0_usize);
         for at in 0..self.left.end {
-            let Some(listed) = self.memory.get(at) else { break };
+            let frames = self.memory.get(..self.left.end).unwrap_or_default();
+            let Some(listed) = frames.get(at) else { break };
+            Listed::want_ahead(frames, at, indexes, &wants);
             let block = listed.block;
             let is_there = indexes.of(block, |index| listed.may_be_in(index));
             if is_there && (lists_all || block.raw() % 2 == 0) {
@@ -530,6 +553,11 @@ impl Oldest<'_> {
     /// Whether its pass is over.
     pub(super) const fn is_whole(&self) -> bool {
         self.left.is_whole
+    }
+
+    /// Whether it was begun, and not forgotten since.
+    pub(super) const fn has_begun(&self) -> bool {
+        !self.left.is_whole || self.left.next_node > 0
     }
 
     /// Whether its pass has begun, and is not over.

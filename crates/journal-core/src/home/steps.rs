@@ -36,7 +36,7 @@ use crate::home::oldest::{DroppedEnd, Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::steps::charges::{
-    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of,
+    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_record,
 };
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::frame::Bounds;
@@ -53,9 +53,9 @@ use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
 
-/// What a step is charged for a record that it lists at a head, and for each of its frames. Beside
-/// that, it is charged an eighth of a nanosecond for each byte, which is checked.
-const LISTED_NANOS: u64 = 200;
+/// Records at the heads are read in the time that a step may take, divided by this. In shorter
+/// lists, what is looked up for each frame is mostly still in the caches when the step comes to it.
+const READ_PART: u64 = 8;
 
 /// This number of records of a lane are listed at one go, and no further one behind this number of
 /// bytes. Commits to the lane wait for that.
@@ -64,10 +64,6 @@ const BYTES_AT_ONCE: u64 = 16 << 10;
 
 /// A step writes nothing home where a head frees as much as its ring, divided by this, without it.
 const MUCH_PART: u64 = 8;
-
-/// This number of frames ahead, a step asks for the nodes that it looks up of a block, and twice as
-/// many ahead for the block's entry.
-const AHEAD: usize = 8;
 
 impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     /// Writes home what keeps the heads from going on, one batch of it at most, and lets them go
@@ -194,10 +190,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let Some(kept) = kept.filter(|kept| kept < target) else { continue };
                 (*target, is_held) = (kept, true);
             }
-            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, &oldest, seen);
+            let listed = oldest.frames().get(..seen).unwrap_or_default();
+            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, listed);
             // 3. The heads, and the room behind them.
             let to = (&targets, &cut);
-            let freed = self.pass(common, lanes, indexes, &fenced, to, &oldest, seen)?;
+            let freed = self.pass(common, lanes, indexes, &fenced, to, listed)?;
             Ok::<_, JournalError>((cut, freed, is_held))
         })?;
         indexes.note_passing(false);
@@ -310,9 +307,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
     /// left, a new one is made: by a pass of the `nodes` of the indexes, or of the records at the
-    /// heads, if the pass takes more than half of the time that the step may take. Then the one
-    /// behind it is begun, unless its pass is under way. Returns what all that is charged, and how
-    /// many nodes were gone through.
+    /// heads. These are read if that takes less time for each frame of the list, or if the pass
+    /// takes more than half of the time that the step may take. Then the list behind it is begun,
+    /// unless its pass is under way. There is none where records are read sooner. Returns what all
+    /// that is charged, and how many nodes were gone through.
     #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn next_list<L: Policy, K: Kernels>(
         &self,
@@ -329,7 +327,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let keeps = |rule| self.keeps(rule);
         let (mut charged, mut walked) = (0_u64, 0_usize);
         let (behind, follows) = (nodes.behind(coming), coming.follows(first_kept));
-        if follows && nodes.nanos_of(behind) <= most_nanos / 2 {
+        let read_sooner = nodes.are_read_sooner(oldest, bytes_in(heads, &fenced.tails));
+        let (reads, mut is_read) = (read_sooner && !coming.has_begun(), true);
+        if !reads && follows && nodes.nanos_of(behind) <= most_nanos / 2 {
             (charged, walked) = (nodes.nanos_of(behind), behind);
             coming.go_on(indexes, usize::MAX, keeps);
             oldest.take_over(coming);
@@ -340,8 +340,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             oldest.begin(here, None);
             oldest.hold(&held, heads);
             let mut read = None;
-            if pass > most_nanos / 2 {
-                let from = (heads, most_nanos / 2);
+            if reads || pass > most_nanos / 2 {
+                let from = (heads, most_nanos / READ_PART);
                 read = self.list_at_heads(common, lanes, indexes, front, oldest, from)?;
             }
             if read.is_none() {
@@ -349,11 +349,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 oldest.hold(&held, heads);
                 oldest.go_on(indexes, usize::MAX, keeps);
             }
+            is_read = read.is_some();
             charged = charged.saturating_add(read.unwrap_or(pass));
-            walked = walked.saturating_add(if read.is_none() { nodes.all } else { 0 });
+            walked = walked.saturating_add(if is_read { 0 } else { nodes.all });
         }
-        if !(follows && coming.is_under_way()) {
+        let is_under_way = follows && coming.is_under_way();
+        if read_sooner && is_read {
+            coming.forget();
+        } else if !is_under_way {
             coming.begin(here, Some(oldest));
+        }
+        if !coming.is_under_way() {
             coming.hold(&oldest.held(), heads);
         }
         Ok((charged, walked))
@@ -405,8 +411,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                         *read = (Sequence(read.0.raw().saturating_add(1)), next);
                         *last = newest;
                         let frames = oldest.added().saturating_sub(added) as u64;
-                        let nanos = LISTED_NANOS.saturating_mul(frames.saturating_add(1));
-                        charged = charged.saturating_add(nanos).saturating_add(bytes / 8);
+                        charged = charged.saturating_add(nanos_of_record(bytes, frames));
                         records = records.saturating_add(1);
                     }
                     true
@@ -422,7 +427,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let unfinished =
             read.iter().zip(&last).zip(&ends).filter(|((read, _), end)| read.0 < end.0);
         let last = unfinished.map(|((_, last), _)| *last).min();
-        oldest.end_read(indexes, &read, last, |rule| self.keeps(rule));
+        let wants = |at| common.prefetch_line(at);
+        oldest.end_read(indexes, &read, last, (|rule| self.keeps(rule), wants));
         let moves = oldest.ends().iter().zip(heads).any(|(end, head)| end.0 > head.0);
         Ok(moves.then_some(charged))
     }
@@ -510,13 +516,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let (mut count, mut seen, mut shielded) = (0_usize, 0_usize, 0_usize);
         let mut has_spared = false;
         for (at, listed) in frames.iter().enumerate() {
-            if let Some(ahead) = frames.get(at.saturating_add(2 * AHEAD)) {
-                indexes.prefetch(ahead.block);
-            }
-            if let Some(ahead) = frames.get(at.saturating_add(AHEAD)) {
-                let wants = |at| common.prefetch_line(at);
-                indexes.of(ahead.block, |index| ahead.want_nodes(index, wants));
-            }
+            Listed::want_ahead(frames, at, indexes, |at| common.prefetch_line(at));
             // The oldest record is looked at as a whole, or nothing would come free.
             let is_oldest = frames.first().is_some_and(|first| first.is_as_old_as(listed));
             if !is_oldest && (seen >= most || !charges.have_room_for(charges.frame)) {
@@ -627,17 +627,15 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         self.keeps(Rule::StepPassesSeen) && self.keeps(Rule::StepListsAll)
     }
 
-    /// The cut behind the first `seen` frames of the list, which are sorted by their blocks.
+    /// The cut behind the frames that were looked at, which are sorted by their blocks.
     fn cut_behind(
         &self,
         indexes: &mut impl Indexes,
         durable: &Bounds,
         targets: &Records,
-        oldest: &Oldest<'_>,
-        seen: usize,
+        seen: &[Listed],
     ) -> Bounds {
         let mut cut = targets.map(|(sequence, _)| sequence);
-        let seen = oldest.frames().get(..seen).unwrap_or_default();
         loop {
             let mut shortened = false;
             for of_block in seen.chunk_by(|a, b| a.block == b.block) {
@@ -653,8 +651,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
     }
 
-    /// Moves the heads to the cut, and forgets what lies below.
-    #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
+    /// Moves the heads to the cut, and forgets what lies below, all of which was looked at.
     fn pass<L: Policy, K: Kernels>(
         &mut self,
         common: &Common<L, K>,
@@ -662,11 +659,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         indexes: &mut impl Indexes,
         fenced: &FencedLanes,
         (targets, cut): (&Records, &Bounds),
-        oldest: &Oldest<'_>,
-        seen: usize,
+        seen: &[Listed],
     ) -> Result<Freed, JournalError> {
         let mut freed = Freed::default();
-        let seen = oldest.frames().get(..seen).unwrap_or_default();
         let mut records = *targets;
         for (lane, (record, bound)) in (0_u16..).zip(records.iter_mut().zip(cut)) {
             if record.0 == *bound {
@@ -706,6 +701,12 @@ struct Collected {
     seen: usize,
     /// Whether a block stays that would have gone home, since much comes free without it.
     has_spared: bool,
+}
+
+/// How many bytes of records the lanes have.
+fn bytes_in(heads: &Records, tails: &[u64; LANES_MAX as usize]) -> u64 {
+    let of_lanes = heads.iter().zip(tails).map(|(head, tail)| tail.saturating_sub(head.1));
+    of_lanes.fold(0, u64::saturating_add)
 }
 
 /// Whether a head that goes as far as this frame frees a good part of its ring.

@@ -259,7 +259,8 @@ fn a_list_in_memory_that_became_shorter_is_none() {
 }
 
 /// Blocks have frames in three lanes, some of them copies, and some that slots' entries say too.
-/// What a cut drops of a block is its old end, or it is said not to be known.
+/// What a cut drops of a block is its old end, or it is said not to be known. Which frames have left
+/// is known.
 #[test]
 #[cfg_attr(miri, ignore = "many lists")]
 fn the_end_of_a_chain_that_a_cut_drops_is_all_that_it_drops() {
@@ -295,6 +296,10 @@ fn the_end_of_a_chain_that_a_cut_drops_is_all_that_it_drops() {
         let cut = core::array::from_fn(|_| Sequence(draw(10)));
         let chain = core::iter::successors(index.oldest(block), |id| index.newer(*id));
         let chain: Vec<_> = chain.collect();
+        for listed in &listed {
+            let is_in = chain.iter().any(|id| listed.is_of(&index.frame(*id)));
+            assert_eq!(listed.may_be_in(&index), is_in, "{listed:?} in {chain:?}");
+        }
         let is_dropped = |frame: &FrameAt| frame.is_below(&cut) && frame.sequence != Sequence(0);
         let dropped: Vec<_> =
             chain.iter().copied().filter(|id| is_dropped(&index.frame(*id))).collect();
