@@ -315,6 +315,28 @@ fn a_step_reads_all_heads_before_a_list_is_full() {
     }
 }
 
+/// One lane has most of the short records that steps read. They read that lane, and not as many
+/// records of each of the others, which come behind what the list ends with.
+#[test]
+fn a_step_reads_most_where_most_is_old() {
+    const LANES: u64 = 8;
+    let files = Files::new("steps-busy-lane");
+    let options = any_options(ObjectLog::new(), NoHook).lanes(LANES as u16).lane_bytes(1 << 19);
+    let options = options.index_frames(1 << 16).cache_bytes(0);
+    let disk = DynDisk::new(files.disk_of(64));
+    let journal = Journal::format(any_memory(8 << 20), disk, &options);
+    let journal: DynJournal = journal.expect("formats");
+    for turn in 0..30_000 {
+        let others = if turn % 20 == 0 { turn / 20 % LANES } else { 0 };
+        let others: Vec<_> = (0..others).map(|_| journal.begin().expect("begins")).collect();
+        patch_all(&journal, core::iter::once(turn % 64), 64);
+        drop(others);
+    }
+    let stats = journal.stats().expect("counts");
+    let each = stats.checkpointed.freed_bytes / stats.checkpoints.max(1);
+    assert!(stats.checkpoints > 5 && each > 40_000, "{each}, {stats}");
+}
+
 /// The first step has no list to go on with. It makes one by a pass, and begins the next.
 #[test]
 fn the_first_step_goes_through_the_index_once() {

@@ -489,14 +489,13 @@ impl Oldest<'_> {
     }
 
     /// Ends the list that was read at the heads: with the records that each lane was read up to,
-    /// and with the last stamp that was read in all lanes that go on behind that. What is of a
-    /// later stamp leaves the list again, since the lanes may have older frames (OL2). So does
-    /// what is in no index any more.
+    /// and before the first stamp that is left in any lane. What is not older leaves the list
+    /// again, since the lanes may have older frames (OL2). So does what is in no index any more.
     pub(super) fn end_read(
         &mut self,
         indexes: &mut impl Indexes,
         read: &Records,
-        last: Option<Stamp>,
+        first_left: Option<Stamp>,
         (keeps, wants): (impl Fn(Rule) -> bool, impl Fn(*const u8)),
     ) {
         for (end, read) in self.left.ends.iter_mut().zip(read) {
@@ -504,7 +503,7 @@ impl Oldest<'_> {
         }
         for at in 0..self.left.end {
             let Some(listed) = self.memory.get(at).copied() else { break };
-            if last.is_some_and(|last| listed.stamp > last) {
+            if first_left.is_some_and(|left| listed.stamp >= left) {
                 self.end_before(&listed);
             }
         }

@@ -36,18 +36,20 @@ use crate::home::oldest::{DroppedEnd, Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::steps::charges::{
-    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_record,
+    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_frames,
+    nanos_of_record,
 };
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::frame::Bounds;
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
+use crate::order::source::Source;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::reader::PartBounds;
+use crate::scan::reader::{PartBounds, Reader};
 use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
 
 /// How many frames a step looks at, for each block that it may write.
@@ -327,8 +329,11 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let keeps = |rule| self.keeps(rule);
         let (mut charged, mut walked) = (0_u64, 0_usize);
         let (behind, follows) = (nodes.behind(coming), coming.follows(first_kept));
-        let read_sooner = nodes.are_read_sooner(oldest, bytes_in(heads, &fenced.tails));
-        let (reads, mut is_read) = (read_sooner && !coming.has_begun(), true);
+        // Where frames may be folded, a longer list serves more.
+        let has_slots = common.geometry.lane_slots_and_log() > 0;
+        let bytes = bytes_in(heads, &fenced.tails);
+        let read_sooner = !has_slots && nodes.are_read_sooner(oldest, bytes);
+        let (reads, mut passes) = (read_sooner && !coming.has_begun(), false);
         if !reads && follows && nodes.nanos_of(behind) <= most_nanos / 2 {
             (charged, walked) = (nodes.nanos_of(behind), behind);
             coming.go_on(indexes, usize::MAX, keeps);
@@ -339,22 +344,23 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             let (held, pass) = (oldest.held(), nodes.nanos_of(nodes.all));
             oldest.begin(here, None);
             oldest.hold(&held, heads);
-            let mut read = None;
+            passes = true;
             if reads || pass > most_nanos / 2 {
                 let from = (heads, most_nanos / READ_PART);
-                read = self.list_at_heads(common, lanes, indexes, front, oldest, from)?;
+                let read = self.list_at_heads(common, lanes, indexes, front, oldest, from)?;
+                charged = charged.saturating_add(read.0);
+                passes = !read.1;
             }
-            if read.is_none() {
+            if passes {
                 oldest.begin(here, None);
                 oldest.hold(&held, heads);
                 oldest.go_on(indexes, usize::MAX, keeps);
+                charged = charged.saturating_add(pass);
+                walked = walked.saturating_add(nodes.all);
             }
-            is_read = read.is_some();
-            charged = charged.saturating_add(read.unwrap_or(pass));
-            walked = walked.saturating_add(if is_read { 0 } else { nodes.all });
         }
         let is_under_way = follows && coming.is_under_way();
-        if read_sooner && is_read {
+        if read_sooner && !passes {
             coming.forget();
         } else if !is_under_way {
             coming.begin(here, Some(oldest));
@@ -365,9 +371,9 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok((charged, walked))
     }
 
-    /// Lists what the records at the heads have, as many as may be read in this time, and at least
-    /// one of each lane where there is room for it. Returns what that is charged; `None` where no
-    /// head would go on by it, or a record cannot be read: the index knows what is in it.
+    /// Lists what the records at the heads have: as many as may be read in this time, and at least
+    /// one if there is room for it. Returns what that is charged, and whether a head goes on by it.
+    /// None does where a record cannot be read: the index knows what is in it.
     fn list_at_heads<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
@@ -376,61 +382,73 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         front: &mut [u8],
         oldest: &mut Oldest<'_>,
         (heads, most_nanos): (&Records, u64),
-    ) -> Result<Option<u64>, JournalError> {
-        let (ends, device_blocks) = (*oldest.ends(), self.superblock.header.device_blocks.get());
-        let (mut read, mut last) = (*heads, [Stamp(0); LANES_MAX as usize]);
-        let (mut charged, mut goes_on, mut at_most) = (0_u64, true, 1_u64);
-        // Lanes take turns, so that they come about as far in the order of stamps. In the first
-        // round each has one record, so that none finds the list full before it was read at all.
-        while goes_on {
-            goes_on = false;
-            let states = read.iter_mut().zip(&mut last).zip(&ends);
-            for (number, ((read, last), end)) in (0..common.geometry.lanes).zip(states) {
-                let (mut records, at_once) = (0_u64, read.1.saturating_add(BYTES_AT_ONCE));
-                let has_more = |read: &(Sequence, u64)| read.1 < end.1 && read.0 < end.0;
-                let walked = lanes.with(LaneNumber(number), |InLane { lane, .. }| {
-                    let mut reader = common.reader(lane, &mut *front);
-                    while records < at_most && read.1 < at_once && has_more(read) {
-                        // A head must not pass what rot has made of a record.
-                        let bounds = PartBounds { end: end.1, device_blocks };
-                        let record = reader.record(read.1, read.0, bounds);
-                        let Ok(Some(record)) = record else { return false };
-                        let bytes = record.end.saturating_sub(read.1);
-                        let (added, mut has_room) = (oldest.added(), true);
-                        let mut newest = *last;
-                        let next = reader.each_frame(read.1, &mut |frame| {
-                            has_room &= oldest.add_read(&frame);
-                            newest = newest.max(frame.stamp);
-                            Ok(())
-                        });
-                        let Ok(next) = next else { return false };
-                        if !has_room {
-                            oldest.back_to(added);
-                            return added > 0;
-                        }
-                        *read = (Sequence(read.0.raw().saturating_add(1)), next);
-                        *last = newest;
-                        let frames = oldest.added().saturating_sub(added) as u64;
-                        charged = charged.saturating_add(nanos_of_record(bytes, frames));
-                        records = records.saturating_add(1);
-                    }
-                    true
-                })?;
-                if !walked {
-                    return Ok(None);
-                }
-                // A list that is full takes none.
-                goes_on |= records > 0 && has_more(read) && charged < most_nanos;
+    ) -> Result<(u64, bool), JournalError> {
+        let device_blocks = self.superblock.header.device_blocks.get();
+        let mut all = ReadLane::all(heads, oldest.ends());
+        let read = all.get_mut(..usize::from(common.geometry.lanes)).unwrap_or_default();
+        let mut charged = 0_u64;
+        // 1. How old the first record of each lane is. A head must not pass what rot has made of a
+        //    record.
+        for lane in &mut *read {
+            let bounds = PartBounds { end: lane.end.1, device_blocks };
+            let is_readable = lanes.with(lane.number, |at| {
+                lane.look(&mut common.reader(at.lane, &mut *front), bounds, &mut charged)
+            })?;
+            if !is_readable {
+                return Ok((charged, false));
             }
-            at_most = RECORDS_AT_ONCE;
         }
-        let unfinished =
-            read.iter().zip(&last).zip(&ends).filter(|((read, _), end)| read.0 < end.0);
-        let last = unfinished.map(|((_, last), _)| *last).min();
+        // 2. Records, of whichever lane has the oldest one. What is read of a lane beyond the others
+        //    would leave the list again.
+        let first = read.iter().filter(|lane| lane.has_more()).map(|lane| lane.stamp).min();
+        let (mut has_room, before) = (true, charged);
+        loop {
+            let unfinished = read.iter_mut().filter(|lane| lane.has_more());
+            let Some(next) = unfinished.min_by_key(|lane| lane.stamp) else { break };
+            // All that is as old as the first record is read, or that would leave the list. So none
+            // of it must find the list full.
+            let is_first = Some(next.stamp) <= first;
+            if !has_room || !is_first && charged.saturating_sub(before) >= most_nanos {
+                break;
+            }
+            let at_most = if is_first { 1 } else { RECORDS_AT_ONCE };
+            let bounds = PartBounds { end: next.end.1, device_blocks };
+            let (mut records, at_once) = (0_u64, next.at.1.saturating_add(BYTES_AT_ONCE));
+            let is_readable = lanes.with(next.number, |InLane { lane, .. }| {
+                let mut reader = common.reader(lane, &mut *front);
+                while records < at_most && next.at.1 < at_once && next.has_more() {
+                    let added = oldest.added();
+                    let behind = reader.each_frame(next.at.1, &mut |frame| {
+                        has_room &= oldest.add_read(&frame);
+                        Ok(())
+                    });
+                    let Ok(behind) = behind else { return false };
+                    let frames = oldest.added().saturating_sub(added) as u64;
+                    charged = charged.saturating_add(nanos_of_frames(frames));
+                    if !has_room {
+                        oldest.back_to(added);
+                        break;
+                    }
+                    next.at = (Sequence(next.at.0.raw().saturating_add(1)), behind);
+                    if !next.look(&mut reader, bounds, &mut charged) {
+                        return false;
+                    }
+                    records = records.saturating_add(1);
+                }
+                true
+            })?;
+            if !is_readable {
+                return Ok((charged, false));
+            }
+        }
+        // 3. What is left in other lanes is no older than what the list has.
+        let unfinished = all.iter().filter(|lane| lane.at.0 < lane.end.0);
+        let first_left = unfinished.map(|lane| lane.stamp).min();
         let wants = |at| common.prefetch_line(at);
-        oldest.end_read(indexes, &read, last, (|rule| self.keeps(rule), wants));
+        let read = &all.map(|lane| lane.at);
+        oldest.end_read(indexes, read, first_left, (|rule| self.keeps(rule), wants));
         let moves = oldest.ends().iter().zip(heads).any(|(end, head)| end.0 > head.0);
-        Ok(moves.then_some(charged))
+        Ok((charged, moves))
     }
 
     /// Whether a block was left out of this attempt, since it cannot be read.
@@ -689,6 +707,50 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         freed.bytes = self.take_room(common, lanes)?;
         Ok(freed)
+    }
+}
+
+/// How far records are read at a lane's head.
+#[derive(Clone, Copy, Debug)]
+struct ReadLane {
+    number: LaneNumber,
+    /// The next record.
+    at: (Sequence, u64),
+    end: (Sequence, u64),
+    /// That of the next record. Of one that was not looked at, below all others.
+    stamp: Stamp,
+}
+
+impl ReadLane {
+    fn all(heads: &Records, ends: &Records) -> [Self; LANES_MAX as usize] {
+        let none = Sequence(0);
+        let lane = Self { number: LaneNumber(0), at: (none, 0), end: (none, 0), stamp: Stamp(0) };
+        let mut all = [lane; LANES_MAX as usize];
+        for ((number, lane), (at, end)) in (0..).zip(&mut all).zip(heads.iter().zip(ends)) {
+            (lane.number, lane.at, lane.end) = (LaneNumber(number), *at, *end);
+        }
+        all
+    }
+
+    fn has_more(&self) -> bool {
+        self.at.1 < self.end.1 && self.at.0 < self.end.0
+    }
+
+    /// Looks at the next record, if there is one. Returns whether it can be read.
+    fn look<S: Source, K: Kernels>(
+        &mut self,
+        reader: &mut Reader<'_, S, K>,
+        bounds: PartBounds,
+        charged: &mut u64,
+    ) -> bool {
+        if !self.has_more() {
+            return true;
+        }
+        let (sequence, at) = self.at;
+        let Ok(Some(record)) = reader.record(at, sequence, bounds) else { return false };
+        self.stamp = Stamp(record.header.stamp.get());
+        *charged = charged.saturating_add(nanos_of_record(record.end.saturating_sub(at)));
+        true
     }
 }
 
