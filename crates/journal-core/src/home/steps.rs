@@ -398,8 +398,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok((charged, false));
             }
         }
-        // 2. Records, of whichever lane has the oldest one. What is read of a lane beyond the others
-        //    would leave the list again.
+        // 2. Records, of whichever lane has the oldest one. What is read of a lane beyond the
+        //    others would leave the list again.
         let first = read.iter().filter(|lane| lane.has_more()).map(|lane| lane.stamp).min();
         let (mut has_room, before) = (true, charged);
         loop {

@@ -259,8 +259,8 @@ fn a_list_in_memory_that_became_shorter_is_none() {
 }
 
 /// Blocks have frames in three lanes, some of them copies, and some that slots' entries say too.
-/// What a cut drops of a block is its old end, or it is said not to be known. Which frames have left
-/// is known.
+/// What a cut drops of a block is its old end, or it is said not to be known. Which frames have
+/// left is known.
 #[test]
 #[cfg_attr(miri, ignore = "many lists")]
 fn the_end_of_a_chain_that_a_cut_drops_is_all_that_it_drops() {

@@ -11,8 +11,8 @@ const NODE_NANOS: u64 = 10;
 pub(super) const ORDER_NANOS: u64 = 10;
 
 /// What a frame of a list costs until it is in order, where a pass made the list. Records at a head
-/// are in order. Where assertions are on, short records of a test are read sooner, and long ones are
-/// not.
+/// are in order. Where assertions are on, short records of a test are read sooner, and long ones
+/// are not.
 const IN_ORDER_NANOS: u64 = if cfg!(debug_assertions) { 150 } else { 100 };
 
 /// What it is charged for a record that it lists at a head, and for each of its frames.
