@@ -36,8 +36,7 @@ use crate::home::oldest::{DroppedEnd, Listed, Oldest, Records};
 use crate::home::report::{CheckpointReport, FoldReport, Scope, Step, StepBounds};
 use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::steps::charges::{
-    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_frames,
-    nanos_of_record,
+    Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_record,
 };
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::frame::Bounds;
@@ -373,7 +372,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     /// Lists what the records at the heads have: as many as may be read in this time, and at least
     /// one if there is room for it. Returns what that is charged, and whether a head goes on by it.
-    /// None does where a record cannot be read: the index knows what is in it.
+    /// None does where a record cannot be read: the index knows what is in it. All that is read
+    /// stays in the list, so the next list reads none of it again.
     fn list_at_heads<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
@@ -387,50 +387,56 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         let mut all = ReadLane::all(heads, oldest.ends());
         let read = all.get_mut(..usize::from(common.geometry.lanes)).unwrap_or_default();
         let mut charged = 0_u64;
-        // 1. How old the first record of each lane is. A head must not pass what rot has made of a
-        //    record.
+        // 1. How old the first record of each lane is.
         for lane in &mut *read {
-            let bounds = PartBounds { end: lane.end.1, device_blocks };
-            let is_readable = lanes.with(lane.number, |at| {
-                lane.look(&mut common.reader(at.lane, &mut *front), bounds, &mut charged)
+            let is_readable = lanes.with(lane.number, |InLane { lane: at, .. }| {
+                lane.look(&common.reader(at, &mut *front))
             })?;
             if !is_readable {
                 return Ok((charged, false));
             }
         }
-        // 2. Records, of whichever lane has the oldest one. What is read of a lane beyond the
-        //    others would leave the list again.
-        let first = read.iter().filter(|lane| lane.has_more()).map(|lane| lane.stamp).min();
-        let (mut has_room, before) = (true, charged);
+        // 2. Records, of whichever lane has the oldest one. What is read beyond that of another
+        //    lane would leave the list again.
+        let (mut has_room, mut newest) = (true, None);
         loop {
-            let unfinished = read.iter_mut().filter(|lane| lane.has_more());
-            let Some(next) = unfinished.min_by_key(|lane| lane.stamp) else { break };
-            // All that is as old as the first record is read, or that would leave the list. So none
-            // of it must find the list full.
-            let is_first = Some(next.stamp) <= first;
-            if !has_room || !is_first && charged.saturating_sub(before) >= most_nanos {
+            let unfinished = || read.iter().filter(|lane| lane.has_more());
+            let Some(oldest_left) = unfinished().map(ReadLane::age).min() else { break };
+            let others = unfinished().map(ReadLane::age).filter(|age| *age != oldest_left);
+            let others = others.min().map(|(stamp, _)| stamp);
+            // What is as old as what was read is read too.
+            let may_end = newest.is_some_and(|newest| newest < oldest_left.0);
+            if !has_room || may_end && charged >= most_nanos {
                 break;
             }
-            let at_most = if is_first { 1 } else { RECORDS_AT_ONCE };
+            let Some(next) = read.iter_mut().find(|lane| lane.age() == oldest_left) else { break };
             let bounds = PartBounds { end: next.end.1, device_blocks };
             let (mut records, at_once) = (0_u64, next.at.1.saturating_add(BYTES_AT_ONCE));
             let is_readable = lanes.with(next.number, |InLane { lane, .. }| {
                 let mut reader = common.reader(lane, &mut *front);
-                while records < at_most && next.at.1 < at_once && next.has_more() {
-                    let added = oldest.added();
+                let goes_on = |next: &ReadLane, records| {
+                    next.has_more() && records < RECORDS_AT_ONCE && next.at.1 < at_once
+                };
+                while goes_on(next, records) && others.is_none_or(|others| next.stamp <= others) {
+                    // A head must not pass what rot has made of a record.
+                    let Ok(Some(record)) = reader.record(next.at.1, next.at.0, bounds) else {
+                        return false;
+                    };
+                    let (added, bytes) = (oldest.added(), record.end.saturating_sub(next.at.1));
                     let behind = reader.each_frame(next.at.1, &mut |frame| {
                         has_room &= oldest.add_read(&frame);
                         Ok(())
                     });
                     let Ok(behind) = behind else { return false };
                     let frames = oldest.added().saturating_sub(added) as u64;
-                    charged = charged.saturating_add(nanos_of_frames(frames));
+                    charged = charged.saturating_add(nanos_of_record(bytes, frames));
                     if !has_room {
                         oldest.back_to(added);
                         break;
                     }
+                    newest = newest.max(Some(next.stamp));
                     next.at = (Sequence(next.at.0.raw().saturating_add(1)), behind);
-                    if !next.look(&mut reader, bounds, &mut charged) {
+                    if !next.look(&reader) {
                         return false;
                     }
                     records = records.saturating_add(1);
@@ -736,21 +742,18 @@ impl ReadLane {
         self.at.1 < self.end.1 && self.at.0 < self.end.0
     }
 
-    /// Looks at the next record, if there is one. Returns whether it can be read.
-    fn look<S: Source, K: Kernels>(
-        &mut self,
-        reader: &mut Reader<'_, S, K>,
-        bounds: PartBounds,
-        charged: &mut u64,
-    ) -> bool {
+    const fn age(&self) -> (Stamp, LaneNumber) {
+        (self.stamp, self.number)
+    }
+
+    /// Looks how old the next record is, if there is one. Returns whether that is known.
+    fn look<S: Source, K: Kernels>(&mut self, reader: &Reader<'_, S, K>) -> bool {
         if !self.has_more() {
             return true;
         }
-        let (sequence, at) = self.at;
-        let Ok(Some(record)) = reader.record(at, sequence, bounds) else { return false };
-        self.stamp = Stamp(record.header.stamp.get());
-        *charged = charged.saturating_add(nanos_of_record(record.end.saturating_sub(at)));
-        true
+        let Ok(Some(header)) = reader.header(self.at.1) else { return false };
+        self.stamp = Stamp(header.stamp.get());
+        header.sequence.get() == self.at.0.raw()
     }
 }
 

@@ -18,15 +18,9 @@ const IN_ORDER_NANOS: u64 = if cfg!(debug_assertions) { 150 } else { 100 };
 /// What it is charged for a record that it lists at a head, and for each of its frames.
 const LISTED_NANOS: u64 = 60;
 
-/// What it is charged to look at a record at a head, which has this number of bytes. All are
-/// checked.
-pub(super) const fn nanos_of_record(bytes: u64) -> u64 {
-    LISTED_NANOS.saturating_add(bytes / 8)
-}
-
-/// What it is charged to list frames of a record.
-pub(super) const fn nanos_of_frames(frames: u64) -> u64 {
-    LISTED_NANOS.saturating_mul(frames)
+/// What it is charged to list a record at a head, which has this number of bytes. All are checked.
+pub(super) const fn nanos_of_record(bytes: u64, frames: u64) -> u64 {
+    LISTED_NANOS.saturating_mul(frames.saturating_add(1)).saturating_add(bytes / 8)
 }
 
 /// What it is charged for a frame that it looks at and passes.
@@ -114,7 +108,7 @@ impl IndexNodes {
         let frames = (self.frames as u64).max(1);
         let listed = frames.min(list.memory.len() as u64).max(1);
         let passed = self.nanos_of(self.all).div_ceil(listed);
-        let read = nanos_of_record(bytes.div_ceil(frames)).saturating_add(nanos_of_frames(1));
+        let read = nanos_of_record(bytes.div_ceil(frames), 1);
         read < passed.saturating_add(IN_ORDER_NANOS)
     }
 
