@@ -370,10 +370,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         Ok((charged, walked))
     }
 
-    /// Lists what the records at the heads have: as many as may be read in this time, and at least
-    /// one if there is room for it. Returns what that is charged, and whether a head goes on by it.
-    /// None does where a record cannot be read: the index knows what is in it. All that is read
-    /// stays in the list, so the next list reads none of it again.
+    /// Lists the frames of the oldest records at the heads. It reads as many records as this time
+    /// allows, and at least one if the list has room for it. The list keeps every record that was
+    /// read, so that the next one begins behind them.
+    ///
+    /// Returns what that is charged, and whether a head goes on by it. If a record cannot be read,
+    /// no head does. The index still knows the frames of that record.
     fn list_at_heads<L: Policy, K: Kernels>(
         &self,
         common: &Common<L, K>,
