@@ -43,7 +43,8 @@
 //!
 //! Others may fence it if some wait for the lane and the group has room. In the last row,
 //! publishing this record would also make the group's unfenced records readable, so it joins them.
-//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here.
+//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here. What
+//! goes to slots for it counts too.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
@@ -109,14 +110,15 @@ pub(super) struct RecordTo {
     /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
-    /// Bytes that it takes, or some more.
-    pub(super) bytes: u64,
+    /// Bytes that are stored for it, in slots too, or some more.
+    pub(super) stored: u64,
     /// Whether it has a note.
     pub(super) is_noted: bool,
 }
 
-/// A deferred record of more bytes than this is fenced all the same: that costs less than flushing
-/// its lines later.
+/// A deferred record for which more bytes than this are stored is fenced all the same: that costs
+/// less than flushing its lines later. Nor does a chain then grow in which nothing is durable, and
+/// of which no slot can be written again.
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
 /// The record of a transaction, returned in two registers. Through memory it would be loaded wider
@@ -438,9 +440,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
         self.put_in_hand(&mut state, work, prepared.bytes);
-        let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
+        let (lane, overwritten) = (work.lane, work.overwritten);
+        let stored = prepared.bytes.saturating_add(prepared.slot_bytes);
         let is_noted = work.names.note().is_some();
-        let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
+        let to = RecordTo { lane, overwritten, durability, stored, is_noted };
         let mut record = self.begin_record(&state, cell, to);
         let to = (&mut *state, &mut record.open);
         let frames = self.store_record(to, work, operations, &prepared, pieces);
@@ -505,8 +508,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &LaneCell<M>,
         to: RecordTo,
     ) -> Recording {
-        let RecordTo { lane, overwritten, durability, bytes, is_noted } = to;
-        let is_long = bytes > DEFERRED_BYTES_MAX;
+        let RecordTo { lane, overwritten, durability, stored, is_noted } = to;
+        let is_long = stored > DEFERRED_BYTES_MAX;
         let durability = if is_long { Durability::Durable } else { durability };
         let leaves_fence = cell.turn.is_busy() && state.group.has_room();
         let pace = match durability {
