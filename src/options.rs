@@ -428,11 +428,11 @@ impl<L, H> Options<L, H> {
     /// log a step may also move blocks there, or empty one segment, which goes through the whole
     /// index. [`Stats`](crate::Stats) say how long stops were, and what for.
     ///
-    /// Steps find the oldest changes by passes of the whole index, or read the oldest records:
-    /// where these are short, and where a step has no time for a pass. Where long records are read,
-    /// and few of them still count, a step may take longer all the same: it then goes through much
-    /// of the index for the next step. Where a share of the index is short of frames, transactions
-    /// take steps before it has none.
+    /// Steps find the oldest changes by passes of the whole index. Or they read the oldest records:
+    /// where a step has no time for a pass, and without slots and a log also where these are short.
+    /// Where long records are read, and few of them still count, a step may take longer all the
+    /// same: it then goes through much of the index for the next step. Where a share of the index
+    /// is short of frames, transactions take steps before it has none.
     #[must_use]
     pub const fn longest_stop(mut self, time: Duration) -> Self {
         self.settings.longest_stop = time;

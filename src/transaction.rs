@@ -554,7 +554,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             self.shared.end_loans(&mut self.seat)?;
         }
         let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
-        seat.defers = false;
+        seat.work.defers = false;
         let result = self.shared.gather(&mut seat.work, &seat.staged, self.note);
         seat.staged.clear();
         result
@@ -598,7 +598,7 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
             return Err(Error::Conflict { block });
         }
         let seat: &mut Seat<DiskOf<M>> = &mut self.seat;
-        seat.defers = durability == Durability::Deferred;
+        seat.work.begins_to_commit(durability);
         if seat.work.on_gathered || (self.note.is_some() && self.shared.gathering.is_noted()) {
             self.shared.make_gathered_durable(&mut seat.work, &seat.staged)?;
         }

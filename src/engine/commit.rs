@@ -121,6 +121,12 @@ pub(super) struct RecordTo {
 /// of which no slot can be written again.
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
+/// Whether a record is left unfenced for which this number of bytes is stored.
+#[inline(always)]
+pub(super) fn is_left_unfenced(durability: Durability, stored: u64) -> bool {
+    durability == Durability::Deferred && stored <= DEFERRED_BYTES_MAX
+}
+
 /// The record of a transaction, returned in two registers. Through memory it would be loaded wider
 /// than it was stored (C1). The lane is that of the transaction.
 #[derive(Clone, Copy, Debug)]
@@ -442,6 +448,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.put_in_hand(&mut state, work, prepared.bytes);
         let (lane, overwritten) = (work.lane, work.overwritten);
         let stored = prepared.bytes.saturating_add(prepared.slot_bytes);
+        if is_left_unfenced(durability, stored) {
+            work.defers = true;
+        }
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, stored, is_noted };
         let mut record = self.begin_record(&state, cell, to);
@@ -509,8 +518,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         to: RecordTo,
     ) -> Recording {
         let RecordTo { lane, overwritten, durability, stored, is_noted } = to;
-        let is_long = stored > DEFERRED_BYTES_MAX;
-        let durability = if is_long { Durability::Durable } else { durability };
+        let durability = match is_left_unfenced(durability, stored) {
+            true => Durability::Deferred,
+            false => Durability::Durable,
+        };
         let leaves_fence = cell.turn.is_busy() && state.group.has_room();
         let pace = match durability {
             Durability::Durable if !leaves_fence => Pace::AtOnce,

@@ -21,7 +21,7 @@ use journal_core::units::{LaneNumber, SlotNumber};
 use journal_core::{BlockNumber, Committed, Durability, Operation};
 use pmem_sys::StoreLockGuard;
 
-use crate::engine::commit::{LaneGuard, RecordTo};
+use crate::engine::commit::{LaneGuard, RecordTo, is_left_unfenced};
 use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
@@ -216,6 +216,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
     ) -> Result<Option<Committed>, Error> {
         let lane = seat.work.lane;
+        seat.work.begins_to_commit(durability);
         let (front, encoded) = seat.work.for_one();
         // Before any lock, since each lock waits for the last commit's fence.
         let Some(mut alone) = A::of(&self.common, operation, encoded) else { return Ok(None) };
@@ -231,11 +232,6 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             self.give_lane_back(cell, state)?;
             return Ok(None);
         };
-        // Mostly this saves a store: stores behind a fence wait for it.
-        let defers = durability == Durability::Deferred;
-        if seat.defers != defers {
-            seat.defers = defers;
-        }
         self.check_not_failed()?;
         let guard = self.failure.guard();
         self.common.prefetch_next_node(&share.index);
@@ -252,6 +248,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let inserted = self.insert_frame(&mut share, frame);
         assert!(inserted.is_ok(), "room for the frame was looked for");
         share.give_back();
+        if is_left_unfenced(durability, most) {
+            seat.work.defers = true;
+        }
         let result = self.end_record(state, record, cell, 1).map(Some);
         guard.end();
         self.after_record(core::slice::from_ref(operation), Keeps::All, &result);
@@ -345,7 +344,10 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             return Ok(None);
         }
         // 3. The record is stored, and the index learns of it.
-        seat.defers = durability == Durability::Deferred;
+        work.begins_to_commit(durability);
+        if is_left_unfenced(durability, most) {
+            work.defers = true;
+        }
         self.check_not_failed()?;
         let to = RecordTo {
             lane,

@@ -127,7 +127,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             }
         }
         // Deferred commits in several lanes would have to make each other durable.
-        let lane = if seat.defers && !leaves { LaneNumber(0) } else { seat.favourite };
+        let lane = if seat.work.defers && !leaves { LaneNumber(0) } else { seat.favourite };
         if seat.work.lane != lane {
             seat.work.lane = lane;
         }

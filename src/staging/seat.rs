@@ -42,8 +42,6 @@ pub(crate) struct Seat<D> {
     device: D,
     pub(crate) staged: Staged,
     pub(crate) work: Work,
-    /// Whether the last commit here was deferred.
-    pub(crate) defers: bool,
 }
 
 /// What a read of a block needs.
@@ -70,7 +68,6 @@ impl<D> Seat<D> {
             device,
             staged: Staged::new(geometry.block_size.bytes()),
             work: Work::new(lane, geometry),
-            defers: false,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use journal_core::parts::{Decided, Names, Scratch};
 use journal_core::units::{LaneNumber, SlotNumber, Stamp};
-use journal_core::{Batched, BlockNumber, Geometry, Needs};
+use journal_core::{Batched, BlockNumber, Durability, Geometry, Needs};
 use pmem_sys::StoreLockGuard;
 
 use crate::threads::block_locks::Stripe;
@@ -64,6 +64,8 @@ pub(crate) struct Work {
     /// A call of as many operations as this was prepared on loans in vain, mostly since its record
     /// has several parts, and the policy is asked again (L3). Others as long copy at once.
     pub(crate) copies_from: usize,
+    /// Whether commits here are deferred, and their records are not all fenced as too long.
+    pub(crate) defers: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,
     /// Room that the transaction was short of, in all its tries.
@@ -102,6 +104,7 @@ impl Work {
             on_gathered: false,
             is_lent_all: true,
             copies_from: usize::MAX,
+            defers: false,
             leaves_lane: false,
             wants: None,
             is_short: false,
@@ -183,6 +186,14 @@ impl Work {
     pub(crate) fn note_if_by_exchange<T>(&mut self, share: &StoreLockGuard<'_, T>) {
         if !share.is_by_favour() {
             self.takes_in_first = true;
+        }
+    }
+
+    /// Notes that a commit begins. The store is mostly saved: stores behind a fence wait for it.
+    #[inline(always)]
+    pub(crate) fn begins_to_commit(&mut self, durability: Durability) {
+        if durability == Durability::Durable && self.defers {
+            self.defers = false;
         }
     }
 

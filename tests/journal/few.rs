@@ -10,6 +10,7 @@ use journal_core::{
     Site,
 };
 use lab::erased::any_options;
+use nvm_journal::policy::{Change, Patch, Update};
 use nvm_journal::{
     Adaptive, AnyPolicy, CompressedDelta, Durability, Error, FileDisk, FullBlock, Journal,
     ObjectLog, Operation, Options, Transaction,
@@ -313,12 +314,13 @@ fn a_few_whose_blocks_share_locks_give_each_back_once() {
 #[test]
 fn a_few_go_by_the_lane_of_their_kind() {
     let files = Files::new("few-lane-of-their-kind");
-    let options = Options::new().lanes(2);
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     let first = journal.begin().expect("begins");
-    let ones = [1; BLOCK];
+    let patches = [Patch { at: 0, bytes: &[1; 64] }];
     let lane_of = |durability| {
-        let both = [Operation::write(block(1), &ones), Operation::write(block(2), &ones)];
+        let patch = |number| Update::new(block(number), Change::Patches(&patches));
+        let both = [1, 2].map(|number| Operation::Update(patch(number)));
         journal.commit(&both, durability).expect("commits").expect("was logged").lane.raw()
     };
     let (durable, deferred) = (Durability::Durable, Durability::Deferred);

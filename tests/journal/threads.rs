@@ -8,7 +8,10 @@ use journal_core::Offset;
 use journal_core::hook::{Hook, Site};
 use journal_core::pmem::Pmem;
 use lab::erased::{DynJournal, any_options};
-use nvm_journal::{Durability, Error, FullBlock, Journal, Operation, Options};
+use nvm_journal::policy::{Change, Patch, Update};
+use nvm_journal::{
+    AnyPolicy, Durability, Error, FullBlock, Journal, ObjectLog, Operation, Options,
+};
 
 use crate::use_it::{BLOCK, BLOCKS, Files, any_memory, block, memory};
 
@@ -134,12 +137,14 @@ fn a_thread_with_many_transactions_waits_for_others_and_knows_its_own() {
 #[test]
 fn one_operation_alone_goes_by_the_lane_of_its_kind() {
     let files = Files::new("lane-of-its-kind");
-    let options = Options::new().lanes(2);
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2);
     let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
     // Has the first lane for its own.
     let first = journal.begin().expect("begins");
+    let patches = [Patch { at: 0, bytes: &[1; 64] }];
     let lane_of = |durability| {
-        let committed = journal.commit(&[Operation::write(block(1), &[1; BLOCK])], durability);
+        let patch = Operation::Update(Update::new(block(1), Change::Patches(&patches)));
+        let committed = journal.commit(&[patch], durability);
         committed.expect("commits").expect("was logged").lane.raw()
     };
     let (durable, deferred) = (Durability::Durable, Durability::Deferred);

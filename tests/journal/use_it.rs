@@ -281,6 +281,32 @@ fn a_deferred_image_in_a_slot_is_durable_at_once() {
     assert_eq!((total.new_slots, total.rewritten_slots), (2, 8));
 }
 
+/// Commits that stay deferred share lane 0. Those that are fenced as too long need not.
+#[test]
+fn long_deferred_commits_stay_in_their_lane() {
+    let files = Files::new("deferred-lane");
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new())).lanes(2);
+    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let first = journal.begin().expect("begins");
+    let lane_of = |len, durability| {
+        let mut tx = journal.begin().expect("begins");
+        tx.write_at(block(1), 0, &[7; BLOCK][..len]).expect("fits");
+        let committed = match durability {
+            Durability::Durable => tx.commit(),
+            Durability::Deferred => tx.commit_deferred(),
+        };
+        committed.expect("commits").expect("was logged").lane.raw()
+    };
+    let lanes = |len, durability| [(); 3].map(|()| lane_of(len, durability));
+    let (short, long) = (64, BLOCK);
+    assert_eq!(lanes(long, Durability::Deferred), [1, 1, 1]);
+    assert_eq!(lanes(short, Durability::Deferred), [1, 0, 0]);
+    // Short ones among long ones would have to be made durable at once in another lane.
+    assert_eq!(lanes(long, Durability::Deferred), [0, 0, 0]);
+    assert_eq!(lanes(long, Durability::Durable), [0, 1, 1]);
+    drop(first);
+}
+
 /// The protocol is the journal's: an open does not choose.
 #[test]
 fn a_journal_with_tail_words_commits_with_two_fences_and_is_found() {

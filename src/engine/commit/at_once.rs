@@ -79,8 +79,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
         sees: Sees,
     ) -> Result<Option<Committed>, Error> {
-        seat.defers = durability == Durability::Deferred;
         let work = &mut seat.work;
+        work.begins_to_commit(durability);
         // 1. A transaction that waits for room goes first.
         if let (true, Some(first)) = (self.is_room_awaited(), operations.first()) {
             // How much the transaction takes is known later.

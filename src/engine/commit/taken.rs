@@ -5,7 +5,7 @@ use journal_core::parts::{Alone, Several, Sole};
 use journal_core::policy::Policy;
 use journal_core::{Committed, Durability, Operation};
 
-use crate::engine::commit::{RecordTo, Recorded};
+use crate::engine::commit::{RecordTo, Recorded, is_left_unfenced};
 use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
@@ -77,6 +77,9 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.check_not_failed()?;
         self.put_in_hand(&mut state, work, most);
         let takes_in_first = work.takes_in_first;
+        if is_left_unfenced(durability, most) {
+            work.defers = true;
+        }
         // `encoded` still holds what `A::of` has encoded.
         let (front, encoded) = work.for_one();
         let to = RecordTo { lane, overwritten, durability, stored: most, is_noted: false };

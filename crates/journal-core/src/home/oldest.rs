@@ -2,9 +2,9 @@
 //!
 //! One pass over the index finds as many frames as there is memory for. They serve many steps of a
 //! checkpoint ([`Home::checkpoint_step`](crate::home::Home::checkpoint_step)), and need no lock.
-//! While they do, the next list is made, by a part of the pass in each step. Where the records are
-//! short, or a step has no list and no time for a whole pass, it reads the records at the heads
-//! instead.
+//! While they do, the next list is made, by a part of the pass in each step. Where a step has no
+//! list and no time for a whole pass, it reads the records at the heads instead. Without slots and
+//! a log it does so too where records are short.
 //!
 //! OL1. The list has every frame that lies in a ring between the head and the end of the list in
 //!      its lane. Frames come at tails alone, so no later frame belongs there.

@@ -61,7 +61,7 @@ const READ_PART: u64 = 8;
 /// This number of records of a lane are listed at one go, and no further one behind this number of
 /// bytes. Commits to the lane wait for that.
 const RECORDS_AT_ONCE: u64 = 4;
-const BYTES_AT_ONCE: u64 = 16 << 10;
+const BYTES_AT_ONCE: u64 = 1 << 10;
 
 /// A step writes nothing home where a head frees as much as its ring, divided by this, without it.
 const MUCH_PART: u64 = 8;
@@ -308,10 +308,10 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
 
     /// Goes on with the list that comes next, which is made to its end. Where nothing of it is
     /// left, a new one is made: by a pass of the `nodes` of the indexes, or of the records at the
-    /// heads. These are read if that takes less time for each frame of the list, or if the pass
-    /// takes more than half of the time that the step may take. Then the list behind it is begun,
-    /// unless its pass is under way. There is none where records are read sooner. Returns what all
-    /// that is charged, and how many nodes were gone through.
+    /// heads. These are read if the pass takes more than half of the time that the step may take.
+    /// Without slots and a log they are read also if that takes less for each frame. Then the list
+    /// behind it is begun, unless its pass is under way. There is none where records are read
+    /// sooner. Returns what all that is charged, and how many nodes were gone through.
     #[allow(clippy::too_many_arguments, reason = "they are what there is to work with")]
     fn next_list<L: Policy, K: Kernels>(
         &self,
@@ -371,8 +371,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Lists the frames of the oldest records at the heads. It reads as many records as this time
-    /// allows, and at least one if the list has room for it. The list keeps every record that was
-    /// read, so that the next one begins behind them.
+    /// allows, and at least one if the list has room for it. The last few of a lane that are newer
+    /// than what is left of another leave the list again.
     ///
     /// Returns what that is charged, and whether a head goes on by it. If a record cannot be read,
     /// no head does. The index still knows the frames of that record.
@@ -398,16 +398,14 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 return Ok((charged, false));
             }
         }
-        // 2. Records, of whichever lane has the oldest one. What is read beyond that of another
-        //    lane would leave the list again.
-        let (mut has_room, mut newest) = (true, None);
+        // 2. Records, of whichever lane has the oldest one. The last few of each lane may be newer
+        //    than what is left of another. They leave the list again.
+        let (mut has_room, mut first) = (true, None);
         loop {
-            let unfinished = || read.iter().filter(|lane| lane.has_more());
-            let Some(oldest_left) = unfinished().map(ReadLane::age).min() else { break };
-            let others = unfinished().map(ReadLane::age).filter(|age| *age != oldest_left);
-            let others = others.min().map(|(stamp, _)| stamp);
-            // What is as old as what was read is read too.
-            let may_end = newest.is_some_and(|newest| newest < oldest_left.0);
+            let unfinished = read.iter().filter(|lane| lane.has_more());
+            let Some(oldest_left) = unfinished.map(ReadLane::age).min() else { break };
+            // What is as old as the oldest is read whole, so that something stays in the list.
+            let may_end = *first.get_or_insert(oldest_left.0) < oldest_left.0;
             if !has_room || may_end && charged >= most_nanos {
                 break;
             }
@@ -419,7 +417,7 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 let goes_on = |next: &ReadLane, records| {
                     next.has_more() && records < RECORDS_AT_ONCE && next.at.1 < at_once
                 };
-                while goes_on(next, records) && others.is_none_or(|others| next.stamp <= others) {
+                while goes_on(next, records) {
                     // A head must not pass what rot has made of a record.
                     let Ok(Some(record)) = reader.record(next.at.1, next.at.0, bounds) else {
                         return false;
@@ -436,7 +434,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                         oldest.back_to(added);
                         break;
                     }
-                    newest = newest.max(Some(next.stamp));
                     next.at = (Sequence(next.at.0.raw().saturating_add(1)), behind);
                     if !next.look(&reader) {
                         return false;
