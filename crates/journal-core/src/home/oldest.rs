@@ -87,6 +87,21 @@ impl Listed {
         });
     }
 
+    /// Asks for the first node of a block that is left when these listed frames of it are dropped,
+    /// whose own nodes are at hand.
+    pub(super) fn want_left(
+        listed: &[Self],
+        indexes: &mut impl Indexes,
+        wants: impl Fn(*const u8),
+    ) {
+        let Some(first) = listed.first() else { return };
+        indexes.of(first.block, |index| {
+            let oldest = index.oldest(first.block);
+            let mut chain = core::iter::successors(oldest, |id| index.newer(*id));
+            chain.nth(listed.len()).into_iter().for_each(|id| index.want_node(id, &wants));
+        });
+    }
+
     /// Its frame, and neighbours in the chain of the same record and block.
     pub(crate) fn frames_in<M: IndexMemory>(
         &self,
@@ -204,7 +219,7 @@ const NODES_EACH: usize = 1 << 13;
 
 /// This number of frames ahead, the nodes of a block are asked for, and twice as many ahead its
 /// entry.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// How many versions of a block are looked through for a frame. One that lies deeper is taken to be
 /// there.

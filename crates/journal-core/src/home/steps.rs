@@ -63,6 +63,10 @@ const READ_PART: u64 = 8;
 const RECORDS_AT_ONCE: u64 = 4;
 const BYTES_AT_ONCE: u64 = 1 << 10;
 
+/// While the cut is tried for a block, the first node that is left of the block this far behind it
+/// is asked for.
+const BLOCKS_AHEAD: usize = 4;
+
 /// A step writes nothing home where a head frees as much as its ring, divided by this, without it.
 const MUCH_PART: u64 = 8;
 
@@ -192,7 +196,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
                 (*target, is_held) = (kept, true);
             }
             let listed = oldest.frames().get(..seen).unwrap_or_default();
-            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, listed);
+            let wants = |at| common.prefetch_line(at);
+            let cut = self.cut_behind(indexes, &fenced.bounds, &targets, listed, wants);
             // 3. The heads, and the room behind them.
             let to = (&targets, &cut);
             let freed = self.pass(common, lanes, indexes, &fenced, to, listed)?;
@@ -657,11 +662,17 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         durable: &Bounds,
         targets: &Records,
         seen: &[Listed],
+        wants: impl Fn(*const u8),
     ) -> Bounds {
         let mut cut = targets.map(|(sequence, _)| sequence);
         loop {
             let mut shortened = false;
-            for of_block in seen.chunk_by(|a, b| a.block == b.block) {
+            let by_block = || seen.chunk_by(|a, b| a.block == b.block);
+            let mut ahead = by_block().skip(BLOCKS_AHEAD);
+            for of_block in by_block() {
+                if let Some(of_block) = ahead.next() {
+                    Listed::want_left(of_block, indexes, &wants);
+                }
                 let Some(first) = of_block.first() else { continue };
                 shortened |= indexes.of(first.block, |index| {
                     !self.drops_nothing_needed(index, of_block, (durable, &cut))
