@@ -64,7 +64,7 @@ pub(crate) struct Work {
     /// A call of as many operations as this was prepared on loans in vain, mostly since its record
     /// has several parts, and the policy is asked again (L3). Others as long copy at once.
     pub(crate) copies_from: usize,
-    /// Whether commits here are deferred, and their records are not all fenced as too long.
+    /// Whether a record was left unfenced here since the last durable commit.
     pub(crate) defers: bool,
     /// Whether the lane has no room, and will have none: the next transaction takes another.
     pub(crate) leaves_lane: bool,

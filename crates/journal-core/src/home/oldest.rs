@@ -98,7 +98,9 @@ impl Listed {
         indexes.of(first.block, |index| {
             let oldest = index.oldest(first.block);
             let mut chain = core::iter::successors(oldest, |id| index.newer(*id));
-            chain.nth(listed.len()).into_iter().for_each(|id| index.want_node(id, &wants));
+            let last = chain.nth(listed.len().saturating_sub(1));
+            let left = last.and_then(|id| index.newer(id));
+            left.into_iter().for_each(|id| index.want_node(id, &wants));
         });
     }
 

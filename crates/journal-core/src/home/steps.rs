@@ -25,6 +25,7 @@
 //! **Crash**: as for a checkpoint.
 
 mod charges;
+mod read_lane;
 
 use crate::commit::batched::Batched;
 use crate::common::Common;
@@ -38,18 +39,18 @@ use crate::home::search::{Search, home_below, rests_on_discard};
 use crate::home::steps::charges::{
     Charges, FRAME_NANOS, IndexNodes, ORDER_NANOS, SLOT_NANOS, nanos_of, nanos_of_record,
 };
+use crate::home::steps::read_lane::ReadLane;
 use crate::home::{Home, HomeScratch, InLane, Lanes};
 use crate::index::frame::Bounds;
 use crate::index::{Index, IndexMemory, Indexes};
 use crate::order::ordered::Hook;
 use crate::order::rule::Rule;
-use crate::order::source::Source;
 use crate::ports::block_device::BlockDevice;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
 use crate::ports::policy::Policy;
-use crate::scan::reader::{PartBounds, Reader};
-use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence, Stamp};
+use crate::scan::reader::PartBounds;
+use crate::units::{BlockNumber, LANES_MAX, LaneNumber, Sequence};
 
 /// How many frames a step looks at, for each block that it may write.
 const FRAMES_EACH: usize = 4;
@@ -58,10 +59,9 @@ const FRAMES_EACH: usize = 4;
 /// lists, what is looked up for each frame is mostly still in the caches when the step comes to it.
 const READ_PART: u64 = 8;
 
-/// This number of records of a lane are listed at one go, and no further one behind this number of
-/// bytes. Commits to the lane wait for that.
+/// This number of records of a lane are listed at one go, if all behind the first are short.
+/// Commits to the lane wait for that.
 const RECORDS_AT_ONCE: u64 = 4;
-const BYTES_AT_ONCE: u64 = 1 << 10;
 
 /// While the cut is tried for a block, the first node that is left of the block this far behind it
 /// is asked for.
@@ -376,8 +376,8 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
     }
 
     /// Lists the frames of the oldest records at the heads. It reads as many records as this time
-    /// allows, and at least one if the list has room for it. The last few of a lane that are newer
-    /// than what is left of another leave the list again.
+    /// allows, and all of the oldest stamp if the list has room for them. The last few of a lane
+    /// that are newer than what is left of another leave the list again.
     ///
     /// Returns what that is charged, and whether a head goes on by it. If a record cannot be read,
     /// no head does. The index still knows the frames of that record.
@@ -416,11 +416,12 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
             }
             let Some(next) = read.iter_mut().find(|lane| lane.age() == oldest_left) else { break };
             let bounds = PartBounds { end: next.end.1, device_blocks };
-            let (mut records, at_once) = (0_u64, next.at.1.saturating_add(BYTES_AT_ONCE));
+            let mut records = 0_u64;
             let is_readable = lanes.with(next.number, |InLane { lane, .. }| {
                 let mut reader = common.reader(lane, &mut *front);
                 let goes_on = |next: &ReadLane, records| {
-                    next.has_more() && records < RECORDS_AT_ONCE && next.at.1 < at_once
+                    let is_next = records == 0 || next.is_short && records < RECORDS_AT_ONCE;
+                    is_next && next.has_more()
                 };
                 while goes_on(next, records) {
                     // A head must not pass what rot has made of a record.
@@ -723,47 +724,6 @@ impl<P: Pmem, D: BlockDevice, H: Hook> Home<P, D, H> {
         }
         freed.bytes = self.take_room(common, lanes)?;
         Ok(freed)
-    }
-}
-
-/// How far records are read at a lane's head.
-#[derive(Clone, Copy, Debug)]
-struct ReadLane {
-    number: LaneNumber,
-    /// The next record.
-    at: (Sequence, u64),
-    end: (Sequence, u64),
-    /// That of the next record. Of one that was not looked at, below all others.
-    stamp: Stamp,
-}
-
-impl ReadLane {
-    fn all(heads: &Records, ends: &Records) -> [Self; LANES_MAX as usize] {
-        let none = Sequence(0);
-        let lane = Self { number: LaneNumber(0), at: (none, 0), end: (none, 0), stamp: Stamp(0) };
-        let mut all = [lane; LANES_MAX as usize];
-        for ((number, lane), (at, end)) in (0..).zip(&mut all).zip(heads.iter().zip(ends)) {
-            (lane.number, lane.at, lane.end) = (LaneNumber(number), *at, *end);
-        }
-        all
-    }
-
-    fn has_more(&self) -> bool {
-        self.at.1 < self.end.1 && self.at.0 < self.end.0
-    }
-
-    const fn age(&self) -> (Stamp, LaneNumber) {
-        (self.stamp, self.number)
-    }
-
-    /// Looks how old the next record is, if there is one. Returns whether that is known.
-    fn look<S: Source, K: Kernels>(&mut self, reader: &Reader<'_, S, K>) -> bool {
-        if !self.has_more() {
-            return true;
-        }
-        let Ok(Some(header)) = reader.header(self.at.1) else { return false };
-        self.stamp = Stamp(header.stamp.get());
-        header.sequence.get() == self.at.0.raw()
     }
 }
 
