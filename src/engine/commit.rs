@@ -43,8 +43,7 @@
 //!
 //! Others may fence it if some wait for the lane and the group has room. In the last row,
 //! publishing this record would also make the group's unfenced records readable, so it joins them.
-//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here. What
-//! goes to slots for it counts too.
+//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
@@ -110,21 +109,20 @@ pub(super) struct RecordTo {
     /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
-    /// Bytes that are stored for it, in slots too, or some more.
-    pub(super) stored: u64,
+    /// Bytes that it takes, or some more.
+    pub(super) bytes: u64,
     /// Whether it has a note.
     pub(super) is_noted: bool,
 }
 
-/// A deferred record for which more bytes than this are stored is fenced all the same: that costs
-/// less than flushing its lines later. Nor does a chain then grow in which nothing is durable, and
-/// of which no slot can be written again.
+/// A deferred record of more bytes than this is fenced all the same: that costs less than flushing
+/// its lines later.
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
-/// Whether a record is left unfenced for which this number of bytes is stored.
+/// Whether a record of this number of bytes is left unfenced.
 #[inline(always)]
-pub(super) fn is_left_unfenced(durability: Durability, stored: u64) -> bool {
-    durability == Durability::Deferred && stored <= DEFERRED_BYTES_MAX
+pub(super) fn is_left_unfenced(durability: Durability, bytes: u64) -> bool {
+    durability == Durability::Deferred && bytes <= DEFERRED_BYTES_MAX
 }
 
 /// The record of a transaction, returned in two registers. Through memory it would be loaded wider
@@ -446,13 +444,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
         self.put_in_hand(&mut state, work, prepared.bytes);
-        let (lane, overwritten) = (work.lane, work.overwritten);
-        let stored = prepared.bytes.saturating_add(prepared.slot_bytes);
-        if is_left_unfenced(durability, stored) {
+        let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
+        if is_left_unfenced(durability, bytes) {
             work.defers = true;
         }
         let is_noted = work.names.note().is_some();
-        let to = RecordTo { lane, overwritten, durability, stored, is_noted };
+        let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let mut record = self.begin_record(&state, cell, to);
         let to = (&mut *state, &mut record.open);
         let frames = self.store_record(to, work, operations, &prepared, pieces);
@@ -517,8 +514,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         cell: &LaneCell<M>,
         to: RecordTo,
     ) -> Recording {
-        let RecordTo { lane, overwritten, durability, stored, is_noted } = to;
-        let durability = match is_left_unfenced(durability, stored) {
+        let RecordTo { lane, overwritten, durability, bytes, is_noted } = to;
+        let durability = match is_left_unfenced(durability, bytes) {
             true => Durability::Deferred,
             false => Durability::Durable,
         };

@@ -241,7 +241,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         let overwritten = alone.sole_mut().overwrite(&share.index, lead, lane);
         self.prefetch_patched(&share, operation);
-        let to = RecordTo { lane, overwritten, durability, stored: most, is_noted: false };
+        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
         let mut record = self.begin_record(&state, cell, to);
         let open = &mut record.open;
         let frame = alone.store(&self.common, &mut state.lane, open, front, encoded);
@@ -353,7 +353,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
             lane,
             overwritten: work.overwritten,
             durability,
-            stored: most,
+            bytes: most,
             is_noted: false,
         };
         let guard = self.failure.guard();

@@ -11,7 +11,7 @@ use journal_core::{
 use lab::erased::{DynDisk, DynPmem};
 use nvm_journal::{
     AnyPolicy, BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
-    FileDiskOptions, FullBlock, Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Region,
+    FileDiskOptions, FullBlock, Journal, MapOptions, ObjectLog, Operation, Options, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -263,22 +263,6 @@ fn a_long_deferred_commit_is_durable_at_once() {
     assert!(fences() == 1 && !journal.is_durable(&last));
     journal.sync().expect("fences");
     assert!(fences() == 2 && journal.is_durable(&last));
-}
-
-/// What goes to a slot counts too. A block has two slots then, which take turns. Where no version
-/// is durable, none of its slots may be written again.
-#[test]
-fn a_deferred_image_in_a_slot_is_durable_at_once() {
-    let files = Files::new("deferred-slot");
-    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).lanes(1);
-    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
-    for content in 0..10 {
-        let image = [content; BLOCK];
-        journal.transact_deferred(|tx| tx.write(block(1), &image)).expect("commits");
-    }
-    let total = journal.stats().expect("counts").total();
-    assert_eq!((total.commits, total.fences), (10, 10));
-    assert_eq!((total.new_slots, total.rewritten_slots), (2, 8));
 }
 
 /// Commits that stay deferred share lane 0. Those that are fenced as too long need not.

@@ -82,7 +82,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         }
         // `encoded` still holds what `A::of` has encoded.
         let (front, encoded) = work.for_one();
-        let to = RecordTo { lane, overwritten, durability, stored: most, is_noted: false };
+        let to = RecordTo { lane, overwritten, durability, bytes: most, is_noted: false };
         let mut record = self.begin_record(&state, cell, to);
         let open = &mut record.open;
         // As in `Lane::store_part`: no lock takes an exchange once something streams.

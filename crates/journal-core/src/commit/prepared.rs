@@ -145,8 +145,6 @@ pub struct Decided {
     pub(super) encoded: usize,
     pub(super) images: usize,
     pub(super) appends: usize,
-    /// Frames whose blocks go to slots.
-    pub(super) in_slots: usize,
     /// Of the whole transaction.
     pub(super) alike: Alike,
     /// Whether something of some of them is known only later.
@@ -162,7 +160,6 @@ impl Decided {
         encoded: 0,
         images: 0,
         appends: 0,
-        in_slots: 0,
         alike: Alike::UNKNOWN,
         some_later: false,
     };
@@ -188,8 +185,6 @@ pub struct Prepared {
     pub bytes: u64,
     /// Frames in it.
     pub frames: usize,
-    /// Bytes that are stored in slots, at most.
-    pub slot_bytes: u64,
     /// Slots that hold nothing and will be taken.
     pub new_slots: u32,
     /// Blocks that have to be in the disk-side log before it is stored.
@@ -222,7 +217,6 @@ impl Prepared {
     pub(crate) const NOTHING: Self = Self {
         bytes: 0,
         frames: 0,
-        slot_bytes: 0,
         new_slots: 0,
         log_blocks: 0,
         goes: Goes::ByPolicy,

@@ -162,8 +162,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             decided.alike = self.alike(operations);
         }
         let alike = decided.alike;
-        let (mut count, mut encoded) = (0_usize, 0_usize);
-        let (mut images, mut appends, mut in_slots) = (0_usize, 0_usize, 0_usize);
+        let (mut count, mut encoded, mut images, mut appends) =
+            (0_usize, 0_usize, 0_usize, 0_usize);
         let mut next = first;
         let all = operations.count();
         for to in &mut decided.frames {
@@ -196,7 +196,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
                 _ => encoded = encoded.saturating_add(frame.len as usize),
             }
             if !matches!(later, Later::Nothing) {
-                in_slots = in_slots.saturating_add(usize::from(frame.form == Form::Slot));
                 decided.some_later = true;
                 if let Some(to) = decided.later.get_mut(count) {
                     *to = later;
@@ -204,8 +203,8 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             }
             count = count.saturating_add(1);
         }
-        (decided.count, decided.encoded) = (count, encoded);
-        (decided.images, decided.appends, decided.in_slots) = (images, appends, in_slots);
+        (decided.count, decided.encoded, decided.images, decided.appends) =
+            (count, encoded, images, appends);
         Ok(next)
     }
 
@@ -329,7 +328,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             }
             prepared.at_hand = next == 0;
             next = self.place_chunk(operations, next, scratch, &mut taken, free, versions)?;
-            let Decided { count, encoded, images, appends, in_slots, .. } = *scratch.decided;
+            let Decided { count, encoded, images, appends, .. } = *scratch.decided;
             if count == 0 {
                 continue;
             }
@@ -340,8 +339,6 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             prepared.frames = prepared.frames.saturating_add(count);
             prepared.parts = prepared.parts.saturating_add(1);
             prepared.appends = prepared.appends.saturating_add(appends);
-            let slot_bytes = in_slots.saturating_mul(self.block_bytes()) as u64;
-            prepared.slot_bytes = prepared.slot_bytes.saturating_add(slot_bytes);
         }
         (prepared.new_slots, prepared.log_blocks) = (taken.slots, taken.log_blocks);
         if prepared.appends > 0 {

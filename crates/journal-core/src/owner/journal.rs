@@ -49,7 +49,7 @@ pub enum Durability {
     /// it, and everything behind it in its lane.
     ///
     /// The journal of many threads, in `nvm-journal`, fences a deferred record of more than 1
-    /// KiB at once, with what goes to slots. So deferring whole blocks saves nothing there.
+    /// KiB at once. So deferring whole blocks saves nothing there.
     Deferred,
 }
 
