@@ -104,11 +104,9 @@ fn a_journal_that_gets_its_order_wrong_is_noticed() {
         for (name, mutation) in wrong.into_iter().filter(|(name, _)| has_images(name)) {
             let site = SITES.iter().copied().flatten().find(|site| site.name == name);
             let mutant = Mutant { site: *site.expect("a site"), mutation };
-            // At the door a deferred record of more than a kilobyte, with what goes to slots, is
-            // made durable at once. So there are few to flush, and hardly ever one where a policy
-            // logs whole blocks.
-            let times = if name == "deferred.flush" { 60 } else { 12 };
-            let is_noticed = is_noticed(known, times, || Mutator::with(mutant));
+            let is_noticed = is_noticed(known, 12, || Mutator::with(mutant));
+            // At the door a deferred record of more than a kilobyte is made durable at once, so a
+            // policy that logs whole blocks hardly ever has one to flush.
             let is_rare = || name == "deferred.flush" && flushes_of_deferred(known, 12) < 12;
             assert!(is_noticed || is_rare(), "{}: {mutant}", known.name);
         }
