@@ -108,7 +108,9 @@ impl Changed {
             return units.filter(|unit| unit.iter().any(|number| *number != 0)).count();
         }
         let firsts = unit_firsts(words);
-        numbers.iter().map(|number| ones(gathered(*number, words) & firsts)).sum()
+        // Of most numbers no word is new.
+        let some = numbers.iter().filter(|number| **number != 0);
+        some.map(|number| ones(gathered(*number, words) & firsts)).sum()
     }
 
     /// How many bits differ between two images in these words. With images of this block's length
