@@ -501,9 +501,9 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// [`sync`](crate::Journal::sync), or a later durable commit, makes it durable. A crash before
     /// then may take it back, with all deferred commits behind it.
     ///
-    /// A record of more than 1 KiB is fenced all the same, as a durable one is: that costs less
-    /// than flushing it later. So deferring whole blocks saves nothing. Like a durable record, it
-    /// may wait for the fence of another thread.
+    /// A record that stores more than 1 KiB, in slots or in the lane, is fenced all the same, as a
+    /// durable one is: that costs less than flushing it later. So deferring whole blocks saves
+    /// nothing. Like a durable record, it may wait for the fence of another thread.
     ///
     /// # Errors
     /// The errors of [`commit`](Self::commit).

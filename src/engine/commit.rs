@@ -43,15 +43,16 @@
 //!
 //! Others may fence it if some wait for the lane and the group has room. In the last row,
 //! publishing this record would also make the group's unfenced records readable, so it joins them.
-//! A deferred record of more than [`DEFERRED_BYTES_MAX`] bytes counts as a durable one here.
+//! A deferred record for which more than [`DEFERRED_BYTES_MAX`] bytes are stored, those in slots
+//! included, counts as a durable one here.
 //!
 //! **Crash**: as in `journal_core`. A group's records are there up to the first torn one.
 
 use core::num::NonZero;
 
 use journal_core::parts::{
-    Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, OpenRecord, Operations, Pace,
-    Pieces, PiecesOf, Prepared, share_of,
+    Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, Lane, OpenRecord, Operations,
+    Pace, Pieces, PiecesOf, Prepared, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -109,14 +110,14 @@ pub(super) struct RecordTo {
     /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
-    /// Bytes that it takes, or some more.
+    /// Bytes that are stored for it, in slots too, or some more.
     pub(super) bytes: u64,
     /// Whether it has a note.
     pub(super) is_noted: bool,
 }
 
-/// A deferred record of more bytes than this is fenced all the same: that costs less than flushing
-/// its lines later.
+/// A deferred record for which more bytes than this are stored is fenced all the same: that costs
+/// less than flushing its lines later.
 const DEFERRED_BYTES_MAX: u64 = 1 << 10;
 
 /// Whether a record of this number of bytes is left unfenced.
@@ -445,6 +446,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.check_not_failed()?;
         self.put_in_hand(&mut state, work, prepared.bytes);
         let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
+        let bytes = match durability {
+            Durability::Durable => bytes,
+            Durability::Deferred => {
+                bytes + self.slot_bytes(&state.lane, work, operations, &prepared)
+            }
+        };
         if is_left_unfenced(durability, bytes) {
             work.defers = true;
         }
@@ -456,6 +463,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let committed = self.end_record(state, record, cell, frames)?;
         drop(appending);
         Ok(Some(committed))
+    }
+
+    /// How many bytes a prepared transaction will write to slots. To stream a whole slot and fence
+    /// it costs less than to flush its lines later. Nor does a chain then grow in which nothing is
+    /// durable: none of its slots could be written again.
+    #[inline(never)]
+    fn slot_bytes<O: Operations + ?Sized>(
+        &self,
+        lane: &Lane<M::Pmem, M::Hook>,
+        work: &mut Work,
+        operations: &O,
+        prepared: &Prepared,
+    ) -> u64 {
+        let (_, scratch, _) = work.for_preparing();
+        self.common.slot_bytes(lane, operations, prepared, &scratch)
     }
 
     /// Keeps `kept` reserved bytes of the lane, and gives back the rest.

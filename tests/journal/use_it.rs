@@ -10,8 +10,9 @@ use journal_core::{
 };
 use lab::erased::{DynDisk, DynPmem};
 use nvm_journal::{
-    AnyPolicy, BlockNumber, BlockSize, Committed, Durability, Error, FileDisk, FileDiskErrorKind,
-    FileDiskOptions, FullBlock, Journal, MapOptions, ObjectLog, Operation, Options, Region,
+    AnyPolicy, BlockNumber, BlockSize, ByteDelta, Committed, Durability, Error, FileDisk,
+    FileDiskErrorKind, FileDiskOptions, FullBlock, Journal, Lcow, MapOptions, ObjectLog, Operation,
+    Options, Region,
 };
 
 pub(crate) const BLOCK: usize = 4096;
@@ -263,6 +264,41 @@ fn a_long_deferred_commit_is_durable_at_once() {
     assert!(fences() == 1 && !journal.is_durable(&last));
     journal.sync().expect("fences");
     assert!(fences() == 2 && journal.is_durable(&last));
+}
+
+/// A block has two slots then, which take turns: a version that is durable frees the slot of the
+/// one before.
+#[test]
+fn a_deferred_image_that_fills_a_slot_is_durable_at_once() {
+    let files = Files::new("deferred-slot");
+    let options = Options::new().policy(AnyPolicy::from(Lcow::new())).lanes(1);
+    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    for content in 0..10 {
+        let image = [content; BLOCK];
+        journal.transact_deferred(|tx| tx.write(block(1), &image)).expect("commits");
+    }
+    let total = journal.stats().expect("counts").total();
+    assert_eq!((total.commits, total.fences), (10, 10));
+    assert_eq!((total.new_slots, total.rewritten_slots), (2, 8));
+}
+
+/// Where an older version becomes the new one by a few bytes, deferring pays.
+#[test]
+fn a_deferred_image_that_changes_little_of_a_slot_waits() {
+    let files = Files::new("deferred-few");
+    let options = Options::new().policy(AnyPolicy::from(ByteDelta::new())).lanes(1);
+    let journal = Journal::format(memory(4 << 20), files.disk(), &options).expect("formats");
+    let fences_after = |content| {
+        let mut image = [7; BLOCK];
+        image[99] = content;
+        journal.transact_deferred(|tx| tx.write(block(1), &image)).expect("commits");
+        journal.stats().expect("counts").total().fences
+    };
+    // The third takes the slot of the first.
+    assert_eq!([1, 2, 3].map(fences_after), [1, 2, 2]);
+    journal.sync().expect("fences");
+    // The fourth takes that of the second. Nothing is left for the fifth, which fills a third slot.
+    assert_eq!([4, 5].map(fences_after), [3, 4]);
 }
 
 /// Commits that stay deferred share lane 0. Those that are fenced as too long need not.

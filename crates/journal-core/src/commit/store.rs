@@ -510,6 +510,30 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         );
     }
 
+    /// How many bytes a transaction that was just prepared will write to slots, as far as a look at
+    /// some words of each tells.
+    pub fn slot_bytes<P: Pmem, H: Hook, O: Operations + ?Sized>(
+        &self,
+        lane: &Lane<P, H>,
+        operations: &O,
+        prepared: &Prepared,
+        scratch: &Scratch<'_>,
+    ) -> u64 {
+        let new = u64::from(prepared.new_slots).saturating_mul(self.block_bytes() as u64);
+        if prepared.parts != 1 || !prepared.at_hand {
+            return new;
+        }
+        let Decided { frames, later, count, .. } = &*scratch.decided;
+        let of_older = |(frame, later): (&FrameIn, &Later)| match (*later, lane.slots()) {
+            (Later::Slot { older: Some(slot) }, Some(slots)) => {
+                slots.bytes_to_rewrite(slot, image_of(operations, frame))
+            }
+            _ => 0,
+        };
+        let older = frames.iter().zip(later).take(*count).map(of_older);
+        older.fold(new, u64::saturating_add)
+    }
+
     /// Writes what goes to slots, and notes in the part's payloads where it is, and where in the
     /// disk-side log what is there.
     #[inline(never)]

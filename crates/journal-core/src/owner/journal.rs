@@ -48,8 +48,8 @@ pub enum Durability {
     /// At the next [`Journal::sync`], or durable commit in the same lane. A crash before may lose
     /// it, and everything behind it in its lane.
     ///
-    /// The journal of many threads, in `nvm-journal`, fences a deferred record of more than 1 KiB
-    /// at once. So deferring whole blocks saves nothing there.
+    /// The journal of many threads, in `nvm-journal`, fences a deferred record at once that stores
+    /// more than 1 KiB, in slots or in the lane. So deferring whole blocks saves nothing there.
     Deferred,
 }
 

@@ -306,6 +306,20 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
+    /// How many bytes [`rewrite`](Self::rewrite) will write, judged by a sample.
+    pub(crate) fn bytes_to_rewrite(&self, slot: SlotNumber, image: &[u8]) -> u64 {
+        let Some(samples) = self.samples(slot, image) else { return 0 };
+        let differing = samples.filter(|differs| *differs).count();
+        differing.saturating_mul(self.block_bytes / SAMPLED_WORDS) as u64
+    }
+
+    /// In which words of a sample a newer version differs from what a slot holds. `None` where that
+    /// cannot be read, or is short.
+    fn samples(&self, slot: SlotNumber, image: &[u8]) -> Option<impl Iterator<Item = bool>> {
+        let older = self.data.bytes(self.offset_of(slot, 0), self.block_bytes).ok()?;
+        samples(older, image)
+    }
+
     /// Turns the older version in a slot into the newer one; a copy of the older one is made in
     /// `scratch`. Writes the bytes that the policy says, or all where the older one cannot be read,
     /// or may not be durable as it is. Each line is flushed once.
@@ -317,8 +331,8 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         pace: Pace,
     ) -> Option<InFlight> {
         let Rewrite { slot, image, policy } = rewrite;
-        let found = self.data.bytes(self.offset_of(slot, 0), self.block_bytes);
-        if found.is_ok_and(|older| differ_all_over(older, image)) {
+        // There is hardly a line that would stay as it is.
+        if self.samples(slot, image).is_some_and(|mut samples| samples.all(|differs| differs)) {
             return self.write(states, slot, image, pace);
         }
         let older = scratch.get_mut(..self.block_bytes).unwrap_or_default();
@@ -552,18 +566,15 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
 /// Words of two versions that are looked at before all of the older one is read.
 const SAMPLED_WORDS: usize = 16;
 
-/// Whether two versions differ in each word of a sample. Then a slot is written whole: there is
-/// hardly a line that would stay as it is.
-fn differ_all_over(older: &[u8], newer: &[u8]) -> bool {
+/// In which words of a sample two versions differ. `None` for short ones.
+fn samples(older: &[u8], newer: &[u8]) -> Option<impl Iterator<Item = bool>> {
     let step = newer.len() / SAMPLED_WORDS;
     if step < LINE_BYTES || older.len() != newer.len() {
-        return false;
+        return None;
     }
     let word = |image: &[u8], at: usize| image.get(at..)?.first_chunk::<WORD_BYTES>().copied();
-    (0..SAMPLED_WORDS).all(|sample| {
-        let at = sample.saturating_mul(step);
-        word(older, at) != word(newer, at)
-    })
+    let all = (0..SAMPLED_WORDS).map(move |sample| sample.saturating_mul(step));
+    Some(all.map(move |at| word(older, at) != word(newer, at)))
 }
 
 /// Where a slot begins, from an offset in it.
