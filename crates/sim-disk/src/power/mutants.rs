@@ -6,7 +6,7 @@
 //! each time. A mutant that survives means that a test is missing. So does a site that no scenario
 //! reaches, or one that no mutant touches.
 
-use core::fmt;
+use core::{fmt, mem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -151,10 +151,11 @@ impl Mutator {
         (mutation, shorter)
     }
 
-    /// What the calls so far had in common with those that a mutant changes.
-    fn within_reach(&self) -> WithinReach {
-        let table = self.lock();
-        WithinReach { sites: table.reached.clone(), shortened: table.shortened.clone() }
+    /// What the calls since the last such question had in common with those that a mutant changes.
+    fn take_reach(&self) -> WithinReach {
+        let mut table = self.lock();
+        let (sites, shortened) = (mem::take(&mut table.reached), mem::take(&mut table.shortened));
+        WithinReach { sites, shortened }
     }
 
     fn fire(&self) {
@@ -430,14 +431,30 @@ impl<'a> Group<'a> {
         Self { explorer, scenarios }
     }
 
-    fn explore(&self, mutator: &Mutator) -> Result<(), Box<Failure>> {
-        (self.scenarios)(mutator)
-            .iter()
-            .try_for_each(|scenario| self.explorer.explore(&**scenario).map(drop))
+    /// Explores each scenario without a mutant, and says what is within the reach of one.
+    fn reach(&self) -> Result<Vec<WithinReach>, Box<Failure>> {
+        let counting = Mutator::new();
+        let scenarios = (self.scenarios)(&counting);
+        let reach = |scenario: &Box<dyn Scenario>| {
+            self.explorer.explore(&**scenario)?;
+            Ok(counting.take_reach())
+        };
+        scenarios.iter().map(reach).collect()
+    }
+
+    /// Explores the scenarios that a mutant changes.
+    fn explore(&self, mutant: Mutant, within: &[WithinReach]) -> Result<u64, Box<Failure>> {
+        let mutator = Mutator::with(mutant);
+        let scenarios = (self.scenarios)(&mutator);
+        let reached = scenarios.iter().zip(within).filter(|(_, within)| within.has(mutant));
+        for (scenario, _) in reached {
+            self.explorer.explore(&**scenario)?;
+        }
+        Ok(mutator.fired())
     }
 }
 
-/// What the scenarios of a group do that mutants change.
+/// What a scenario does that mutants change.
 struct WithinReach {
     sites: BTreeMap<Site, u64>,
     shortened: BTreeSet<Site>,
@@ -465,14 +482,9 @@ pub fn hunt(
     equivalents: &[Equivalent],
 ) -> Result<Bag, Box<Failure>> {
     let declared: Vec<Site> = sites.iter().flat_map(|sites| sites.iter().copied()).collect();
-    let mut reached_by = Vec::new();
-    for group in groups {
-        let counting = Mutator::new();
-        group.explore(&counting)?;
-        reached_by.push(counting.within_reach());
-    }
+    let reached_by: Vec<_> = groups.iter().map(Group::reach).collect::<Result<_, _>>()?;
     let reached: BTreeSet<Site> =
-        reached_by.iter().flat_map(|reach| reach.sites.keys().copied()).collect();
+        reached_by.iter().flatten().flat_map(|reach| reach.sites.keys().copied()).collect();
     let mut bag = Bag {
         unreached: declared.iter().copied().filter(|site| !reached.contains(site)).collect(),
         undeclared: reached.iter().copied().filter(|site| !declared.contains(site)).collect(),
@@ -483,10 +495,8 @@ pub fn hunt(
         let mut touched = false;
         for mutation in ways {
             let mutant = Mutant { site, mutation };
-            let reaching = groups.iter().zip(&reached_by).filter(|(_, reach)| reach.has(mutant));
-            let reaching: Vec<&Group<'_>> = reaching.map(|(group, _)| group).collect();
             let listed = equivalents.iter().find(|equivalent| equivalent.mutant == mutant);
-            let verdict = match (verdict(&reaching, mutant), listed) {
+            let verdict = match (verdict(groups.iter().zip(&reached_by), mutant), listed) {
                 (Verdict::Survived, Some(listed)) => Verdict::Equivalent(listed.proof),
                 (verdict, Some(_)) => {
                     bag.stale_equivalents.push(mutant);
@@ -508,12 +518,16 @@ pub fn hunt(
     Ok(bag)
 }
 
-fn verdict(groups: &[&Group<'_>], mutant: Mutant) -> Verdict {
-    let mutator = Mutator::with(mutant);
-    for group in groups {
-        if let Err(failure) = group.explore(&mutator) {
-            return Verdict::Killed(failure.message);
+fn verdict<'g>(
+    groups: impl Iterator<Item = (&'g Group<'g>, &'g Vec<WithinReach>)>,
+    mutant: Mutant,
+) -> Verdict {
+    let mut fired = 0;
+    for (group, within) in groups {
+        match group.explore(mutant, within) {
+            Ok(times) => fired += times,
+            Err(failure) => return Verdict::Killed(failure.message),
         }
     }
-    if mutator.fired() == 0 { Verdict::NeverFired } else { Verdict::Survived }
+    if fired == 0 { Verdict::NeverFired } else { Verdict::Survived }
 }
