@@ -364,7 +364,7 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     }
 
     /// Like [`transact`](Self::transact), but commits deferred: see
-    /// [`Transaction::commit_deferred`]. That saves a fence only for records of up to 1 KiB.
+    /// [`Transaction::commit_deferred`]. It saves a fence only where little is stored.
     ///
     /// # Errors
     /// The errors of [`transact`](Self::transact).

@@ -81,8 +81,8 @@ impl<L: Policy, M: Machine> Journal<L, M> {
     ///
     /// `Medium`, `Device` and `Failed` mean what they mean for [`Transaction::commit`]. What is
     /// durable when depends on `durability`: it is as for [`Transaction::commit`] or as for
-    /// [`Transaction::commit_deferred`]. A deferred record that stores more than 1 KiB, in slots
-    /// or in the lane, is fenced at once. So deferring whole blocks saves nothing.
+    /// [`Transaction::commit_deferred`]. A deferred record that stores more than about 1 KiB, in
+    /// slots or in the lane, is fenced at once. So deferring whole blocks saves nothing.
     ///
     /// ```no_run
     /// # use nvm_journal::{Error, Journal};

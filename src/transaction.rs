@@ -501,8 +501,8 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
     /// [`sync`](crate::Journal::sync), or a later durable commit, makes it durable. A crash before
     /// then may take it back, with all deferred commits behind it.
     ///
-    /// A record that stores more than 1 KiB, in slots or in the lane, is fenced all the same, as a
-    /// durable one is: that costs less than flushing it later. So deferring whole blocks saves
+    /// A record that stores more than about 1 KiB, in slots or in the lane, is fenced all the same,
+    /// as a durable one is: that costs less than flushing it later. So deferring whole blocks saves
     /// nothing. Like a durable record, it may wait for the fence of another thread.
     ///
     /// # Errors

@@ -51,8 +51,8 @@
 use core::num::NonZero;
 
 use journal_core::parts::{
-    Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, Lane, OpenRecord, Operations,
-    Pace, Pieces, PiecesOf, Prepared, share_of,
+    Content, Ends, FrameAt, FreeRoom, Full, Goes, InLane, Index, OpenRecord, Operations, Pace,
+    Pieces, PiecesOf, Prepared, share_of,
 };
 use journal_core::policy::Policy;
 use journal_core::units::{LaneNumber, Sequence, Stamp};
@@ -110,7 +110,7 @@ pub(super) struct RecordTo {
     /// anyway.
     pub(super) overwritten: Stamp,
     pub(super) durability: Durability,
-    /// Bytes that are stored for it, in slots too, or some more.
+    /// About how many bytes are stored for it, those in slots included.
     pub(super) bytes: u64,
     /// Whether it has a note.
     pub(super) is_noted: bool,
@@ -445,16 +445,12 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         let mut state = cell.turn.take_to_commit().map_err(|_| self.poisoned())?;
         self.check_not_failed()?;
         self.put_in_hand(&mut state, work, prepared.bytes);
-        let (lane, overwritten, bytes) = (work.lane, work.overwritten, prepared.bytes);
-        let bytes = match durability {
-            Durability::Durable => bytes,
-            Durability::Deferred => {
-                bytes + self.slot_bytes(&state.lane, work, operations, &prepared)
-            }
-        };
+        let (lane, overwritten) = (work.lane, work.overwritten);
+        let mut bytes = prepared.bytes;
         if is_left_unfenced(durability, bytes) {
-            work.defers = true;
+            bytes += self.slot_bytes(&mut state, work, operations, &prepared);
         }
+        work.defers |= is_left_unfenced(durability, bytes);
         let is_noted = work.names.note().is_some();
         let to = RecordTo { lane, overwritten, durability, bytes, is_noted };
         let mut record = self.begin_record(&state, cell, to);
@@ -465,19 +461,20 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         Ok(Some(committed))
     }
 
-    /// How many bytes a prepared transaction will write to slots. To stream a whole slot and fence
-    /// it costs less than to flush its lines later. Nor does a chain then grow in which nothing is
-    /// durable: none of its slots could be written again.
+    /// About how many bytes a prepared transaction will write to slots. To stream a whole slot and
+    /// fence it costs less than to flush its lines later. Nor does a chain then grow in which
+    /// nothing is durable: none of its slots could be written again.
     #[inline(never)]
     fn slot_bytes<O: Operations + ?Sized>(
         &self,
-        lane: &Lane<M::Pmem, M::Hook>,
+        state: &mut LaneState<M>,
         work: &mut Work,
         operations: &O,
         prepared: &Prepared,
     ) -> u64 {
-        let (_, scratch, _) = work.for_preparing();
-        self.common.slot_bytes(lane, operations, prepared, &scratch)
+        let LaneState { lane, slots, .. } = state;
+        let (in_lane, (_, scratch, _)) = (InLane { lane, states: slots }, work.for_preparing());
+        self.common.slot_bytes(&in_lane, operations, prepared, &scratch)
     }
 
     /// Keeps `kept` reserved bytes of the lane, and gives back the rest.

@@ -514,7 +514,7 @@ impl<L: Policy, K: Kernels> Common<L, K> {
     /// some words of each tells.
     pub fn slot_bytes<P: Pmem, H: Hook, O: Operations + ?Sized>(
         &self,
-        lane: &Lane<P, H>,
+        lane: &InLane<'_, P, H>,
         operations: &O,
         prepared: &Prepared,
         scratch: &Scratch<'_>,
@@ -524,9 +524,11 @@ impl<L: Policy, K: Kernels> Common<L, K> {
             return new;
         }
         let Decided { frames, later, count, .. } = &*scratch.decided;
-        let of_older = |(frame, later): (&FrameIn, &Later)| match (*later, lane.slots()) {
+        let of_older = |(frame, later): (&FrameIn, &Later)| match (*later, lane.lane.slots()) {
             (Later::Slot { older: Some(slot) }, Some(slots)) => {
-                slots.bytes_to_rewrite(slot, image_of(operations, frame))
+                let image = image_of(operations, frame);
+                let rewrite = Rewrite { slot, image, policy: &self.policy };
+                slots.bytes_to_rewrite(lane.states, &rewrite)
             }
             _ => 0,
         };

@@ -49,7 +49,7 @@ pub enum Durability {
     /// it, and everything behind it in its lane.
     ///
     /// The journal of many threads, in `nvm-journal`, fences a deferred record at once that stores
-    /// more than 1 KiB, in slots or in the lane. So deferring whole blocks saves nothing there.
+    /// more than about 1 KiB, in slots or in the lane. Deferring whole blocks saves nothing there.
     Deferred,
 }
 

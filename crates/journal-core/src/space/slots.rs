@@ -306,11 +306,28 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
         }
     }
 
-    /// How many bytes [`rewrite`](Self::rewrite) will write, judged by a sample.
-    pub(crate) fn bytes_to_rewrite(&self, slot: SlotNumber, image: &[u8]) -> u64 {
-        let Some(samples) = self.samples(slot, image) else { return 0 };
-        let differing = samples.filter(|differs| *differs).count();
-        differing.saturating_mul(self.block_bytes / SAMPLED_WORDS) as u64
+    /// How many bytes [`rewrite`](Self::rewrite) will write, as far as a sample tells.
+    pub(crate) fn bytes_to_rewrite(
+        &self,
+        states: &[SlotState],
+        rewrite: &Rewrite<'_, impl Policy>,
+    ) -> u64 {
+        let Rewrite { slot, image, policy } = *rewrite;
+        let all = self.block_bytes as u64;
+        let state = states.get(self.index(slot));
+        let is_written_whole = state.is_some_and(|state| state.written_whole);
+        let Some(samples) = self.samples(slot, image).filter(|_| is_written_whole) else {
+            return all;
+        };
+        // A policy that writes what is there already writes all.
+        let mut writes_all = false;
+        policy.rewrite_slot(image, image, &mut |_| writes_all = true);
+        if writes_all {
+            return all;
+        }
+        // A single one may be a header.
+        let differing = samples.filter(|differs| *differs).skip(1).count() as u64;
+        (all / SAMPLED_WORDS as u64).saturating_mul(differing)
     }
 
     /// In which words of a sample a newer version differs from what a slot holds. `None` where that
@@ -566,6 +583,10 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
 /// Words of two versions that are looked at before all of the older one is read.
 const SAMPLED_WORDS: usize = 16;
 
+/// How much further into its part of a block each sampled word lies than the one before. An odd
+/// number of words, so that all places in a line take turns.
+const STAGGER_BYTES: usize = 5 * WORD_BYTES;
+
 /// In which words of a sample two versions differ. `None` for short ones.
 fn samples(older: &[u8], newer: &[u8]) -> Option<impl Iterator<Item = bool>> {
     let step = newer.len() / SAMPLED_WORDS;
@@ -573,7 +594,11 @@ fn samples(older: &[u8], newer: &[u8]) -> Option<impl Iterator<Item = bool>> {
         return None;
     }
     let word = |image: &[u8], at: usize| image.get(at..)?.first_chunk::<WORD_BYTES>().copied();
-    let all = (0..SAMPLED_WORDS).map(move |sample| sample.saturating_mul(step));
+    // Staggered: in objects of one size, each is another field.
+    let all = (0..SAMPLED_WORDS).map(move |sample| {
+        let apart = sample.saturating_mul(STAGGER_BYTES).checked_rem(step).unwrap_or(0);
+        sample.saturating_mul(step).saturating_add(apart)
+    });
     Some(all.map(move |at| word(older, at) != word(newer, at)))
 }
 
