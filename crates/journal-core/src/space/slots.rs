@@ -326,8 +326,8 @@ impl<P: Pmem, H: Hook> Slots<P, H> {
             return all;
         }
         // A single one may be a header.
-        let differing = samples.filter(|differs| *differs).skip(1).count() as u64;
-        (all / SAMPLED_WORDS as u64).saturating_mul(differing)
+        let differing = samples.filter(|differs| *differs).skip(1).count();
+        (self.block_bytes / SAMPLED_WORDS).saturating_mul(differing) as u64
     }
 
     /// In which words of a sample a newer version differs from what a slot holds. `None` where that

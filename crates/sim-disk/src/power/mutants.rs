@@ -434,21 +434,21 @@ impl<'a> Group<'a> {
     /// Explores each scenario without a mutant, and says what is within the reach of one.
     fn reach(&self) -> Result<Vec<WithinReach>, Box<Failure>> {
         let counting = Mutator::new();
-        let scenarios = (self.scenarios)(&counting);
-        let reach = |scenario: &Box<dyn Scenario>| {
-            self.explorer.explore(&**scenario)?;
-            Ok(counting.take_reach())
-        };
-        scenarios.iter().map(reach).collect()
+        let mut reached = Vec::new();
+        for scenario in (self.scenarios)(&counting) {
+            self.explorer.explore(&*scenario)?;
+            reached.push(counting.take_reach());
+        }
+        Ok(reached)
     }
 
     /// Explores the scenarios that a mutant changes.
     fn explore(&self, mutant: Mutant, within: &[WithinReach]) -> Result<u64, Box<Failure>> {
         let mutator = Mutator::with(mutant);
-        let scenarios = (self.scenarios)(&mutator);
-        let reached = scenarios.iter().zip(within).filter(|(_, within)| within.has(mutant));
-        for (scenario, _) in reached {
-            self.explorer.explore(&**scenario)?;
+        for (scenario, within) in (self.scenarios)(&mutator).into_iter().zip(within) {
+            if within.has(mutant) {
+                self.explorer.explore(&*scenario)?;
+            }
         }
         Ok(mutator.fired())
     }
