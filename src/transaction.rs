@@ -616,20 +616,14 @@ impl<'j, L: Policy, M: Machine> Transaction<'j, L, M> {
         error: &mut Option<Error>,
     ) -> Option<Recorded> {
         let (shared, seat): (_, &mut Seat<DiskOf<M>>) = (self.shared, &mut self.seat);
-        let lent = match seat.staged.has_loans() {
-            true => shared.prepare_lent(seat),
-            false => Ok(None),
-        };
-        let lent = match lent {
-            Ok(lent) => lent,
-            Err(one) => {
-                *error = Some(one);
-                return None;
+        let recorded = match seat.staged.has_loans() {
+            true => shared.commit_on_loans(seat, durability, error)?,
+            false => {
+                let Seat { staged, work, .. } = &mut *seat;
+                staged.ready(|it| shared.commit_ready(work, it, None, durability, error))?
             }
         };
         let Seat { staged, work, .. } = seat;
-        let recorded = staged
-            .ready(|operations| shared.commit_ready(work, operations, lent, durability, error))?;
         if staged.images() > 0 && shared.caches && !shared.pins {
             shared.keep_pages(staged, &recorded.committed(work.lane));
         }

@@ -171,10 +171,9 @@ pub(super) struct Recording {
 }
 
 impl<L: Policy, M: Machine> Shared<L, M> {
-    /// Commits what a transaction has staged, and gives its blocks back. Readers of what is pinned
-    /// wait no longer from then on, so copies of its images are kept before. `prepared` says what
-    /// the transaction takes, if that is known. Without a record, either an error is stored, or
-    /// nothing had to be logged.
+    /// Commits what a transaction has staged, and gives its blocks back. `prepared` says what the
+    /// transaction takes, if that is known. Without a record, either an error is stored, or nothing
+    /// had to be logged.
     #[inline]
     pub(crate) fn commit_ready(
         &self,
@@ -185,7 +184,7 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         error: &mut Option<Error>,
     ) -> Option<Recorded> {
         debug_assert!(error.is_none(), "it says what comes of this call");
-        let keeps = if self.pins { Keeps::All } else { Keeps::Patches };
+        let keeps = self.keeps_staged();
         if let Some(operation) = operations.only_operation() {
             let recorded = self.commit_taken(work, operation, keeps, durability, error);
             if recorded.is_some() || error.is_some() {

@@ -12,8 +12,9 @@
 
 use journal_core::parts::{Goes, Lead, Operations, Prepared};
 use journal_core::policy::Policy;
-use journal_core::{BlockNumber, CommitError, Kernels as _, Rule};
+use journal_core::{BlockNumber, CommitError, Durability, Kernels as _, Rule};
 
+use crate::engine::commit::Recorded;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
@@ -185,9 +186,35 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.with_kept(block, |kept| kept.is_some_and(|kept| kept[at..][..bytes.len()] == *bytes))
     }
 
+    /// Commits a staged transaction to which old images are lent, like
+    /// [`commit_ready`](Self::commit_ready).
+    #[inline]
+    pub(crate) fn commit_on_loans(
+        &self,
+        seat: &mut Seat<DiskOf<M>>,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
+        let Seat { staged, work, .. } = &mut *seat;
+        let recorded = staged.ready(|ready| self.commit_lent(work, ready, durability, error));
+        if recorded.is_some() || error.is_some() {
+            return recorded;
+        }
+        match self.prepare_lent(seat) {
+            Ok(prepared) => {
+                let Seat { staged, work, .. } = &mut *seat;
+                staged.ready(|ready| self.commit_ready(work, ready, prepared, durability, error))
+            }
+            Err(one) => {
+                *error = Some(one);
+                None
+            }
+        }
+    }
+
     /// Prepares a staged transaction to which old images are lent. `None` where its loans had to
     /// end. After an error the transaction is over.
-    pub(crate) fn prepare_lent(
+    fn prepare_lent(
         &self,
         seat: &mut Seat<DiskOf<M>>,
     ) -> Result<Option<Result<Prepared, CommitError>>, Error> {

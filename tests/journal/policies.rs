@@ -14,7 +14,7 @@ use journal_core::{
 use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
 use nvm_journal::{
     AnyJournal, AnyPolicy, BlockSize, ByteDelta, Durability, Error, FileDisk, FullBlock, Hint,
-    Journal, Lcow, MapOptions, ObjectLog, Operation, Options, Stats,
+    Journal, Lcow, MapOptions, Operation, Options, Stats,
 };
 use sim_disk::{DiskImage, Image, Model as Medium, World};
 
@@ -606,10 +606,12 @@ fn a_journal_of_an_unknown_policy_is_refused_by_name() {
     assert!(std::fs::read(&span.0).expect("is there") == before, "nothing was written");
 }
 
+/// The engine is compiled anew for each policy that is named as a type, so one is compared here.
+/// What the others answer is tested beside `AnyPolicy`.
 #[test]
-fn policies_named_as_types_are_as_those_chosen_at_run_time() {
-    fn lines<L: Policy + Clone + Send + Sync + 'static>(policy: L, name: &str) -> (u64, u64) {
-        let files = Files::new(name);
+fn a_policy_named_as_a_type_is_as_one_chosen_at_run_time() {
+    fn lines<L: Policy + Clone + Send + Sync + 'static>(policy: L) -> (u64, u64) {
+        let files = Files::new("typed");
         let options = Options::new().policy(policy).lanes(2).lane_bytes(96 << 10).lane_slots(12);
         let journal = Journal::format(memory(1 << 20), files.disk(), &options).expect("formats");
         for round in 0..100_u64 {
@@ -619,15 +621,5 @@ fn policies_named_as_types_are_as_those_chosen_at_run_time() {
         let total = journal.stats().expect("counts").total();
         (total.bytes, total.rewritten_slots)
     }
-    fn same<L>(policy: L, name: &str)
-    where
-        L: Policy + Into<AnyPolicy> + Copy + Send + Sync + 'static,
-    {
-        let (typed, any) = (lines(policy, name), lines::<AnyPolicy>(policy.into(), name));
-        assert_eq!(typed, any, "{name}");
-    }
-    same(FullBlock, "typed-full-block");
-    same(ByteDelta::new(), "typed-byte-delta");
-    same(ObjectLog::new(), "typed-object-log");
-    same(Lcow::new(), "typed-lcow");
+    assert_eq!(lines(FullBlock), lines(AnyPolicy::from(FullBlock)));
 }

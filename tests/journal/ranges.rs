@@ -255,7 +255,8 @@ fn an_object_takes_six_lines_where_a_block_takes_sixty_six_and_a_patch_two() {
 #[test]
 fn what_is_kept_is_patched_with_ranges() {
     let files = Files::new("ranges-kept");
-    let options = Options::new().policy(ObjectLog::new()).lanes(1).cache_bytes(64 << 10);
+    let options = Options::new().policy(AnyPolicy::from(ObjectLog::new()));
+    let options = options.lanes(1).cache_bytes(64 << 10);
     let region = memory(1 << 20);
     let reader = region.reader();
     let journal = Journal::format(region, files.disk(), &options).expect("formats");

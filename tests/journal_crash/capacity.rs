@@ -8,14 +8,15 @@ use sim_disk::{Model, Mutator, Scenario as _, World};
 
 use crate::guards::within;
 use crate::probe::{Device, Logged, Probe};
-use crate::program::{Front, Program, read_block};
+use crate::program::{Front, Program, media, read_block};
 use lab::oracle::{BLOCKS, Change, content_of};
 
 fn open(program: &Program, index_frames: usize, background: bool) -> Front {
     let world = World::boot(program.start(), Model::Torn8);
     let options = program.options(Probe::new(Mutator::new())).index_frames(index_frames);
     let options = options.background_checkpoint(background);
-    Journal::open(world.pmem(), Device::new(world.disk(0)), &options).expect("opens")
+    let (pmem, disk) = media(&world, Device::new(world.disk(0)));
+    Journal::open(pmem, disk, &options).expect("opens")
 }
 
 /// Writes blocks from 0 on until one is refused, commits the others, and says what refused it.

@@ -18,7 +18,7 @@ use std::thread;
 use crate::pending;
 use crate::probe::{Device, Logged, Probe};
 use crate::program::{
-    Front, Program, Tx, apply, at_once, call_of, covering, end, read_all, read_block,
+    Front, Program, Tx, apply, at_once, call_of, covering, end, media, read_all, read_block,
 };
 use lab::oracle::{
     Change, End, cover_label, judge, judge_read, late, next_number, number_in, shown_label,
@@ -65,7 +65,8 @@ impl Stage {
         let probe = Probe::new(program.mutator.clone());
         let device = Device::new(world.disk(0));
         let options = program.options(probe.clone());
-        let journal = Arc::new(Journal::open(world.pmem(), device.clone(), &options)?);
+        let (pmem, disk) = media(world, device.clone());
+        let journal = Arc::new(Journal::open(pmem, disk, &options)?);
         Ok(Self { world: world.clone(), journal, probe, device, helpers: Arc::default() })
     }
 

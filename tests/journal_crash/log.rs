@@ -9,7 +9,7 @@ use sim_disk::{CrashPoints, Model, Mutator, Rules, Scenario as _, Tape, World};
 
 use crate::guards::{A_WHILE, within};
 use crate::probe::{Device, Logged, Probe};
-use crate::program::{Front, Program, read_block};
+use crate::program::{Front, Program, media, read_block};
 use lab::oracle::{BLOCKS, Change, content_of};
 
 use Change::Write;
@@ -70,7 +70,8 @@ fn a_commit_that_has_to_wait_for_room_loses_no_block_of_the_log() {
         let world = World::boot(program.start(), Model::Torn8);
         let probe = Probe::new(Mutator::new());
         let options = program.options(probe.clone()).index_frames(1);
-        let journal = Journal::open(world.pmem(), Device::new(world.disk(0)), &options);
+        let (pmem, disk) = media(&world, Device::new(world.disk(0)));
+        let journal = Journal::open(pmem, disk, &options);
         let journal = journal.expect("opens");
         let free = |journal: &Front| {
             journal.stats().expect("counts").lanes.iter().map(|lane| lane.free_log_blocks).sum()
@@ -109,7 +110,8 @@ fn a_slow_reader_is_not_told_of_rot_where_a_segment_was_used_again() {
         let (probe, device) = (Probe::new(Mutator::new()), Device::new(world.disk(0)));
         // Blocks have shares of their own.
         let options = program.options(probe.clone()).index_frames(1 << 16);
-        let journal = Journal::open(world.pmem(), device.clone(), &options).expect("opens");
+        let (pmem, disk) = media(&world, device.clone());
+        let journal = Journal::open(pmem, disk, &options).expect("opens");
         let journal = Arc::new(journal);
         let write = |block: usize, image: &[u8]| {
             let mut tx = journal.begin().expect("begins");
@@ -209,7 +211,8 @@ fn is_left_to_one_without_room() -> bool {
     let world = World::boot(program.start(), Model::Torn8);
     let (probe, device) = (Probe::new(Mutator::new()), Device::new(world.disk(0)));
     let options = program.options(probe.clone()).index_frames(3);
-    let journal = Journal::open(world.pmem(), device.clone(), &options).expect("opens");
+    let (pmem, disk) = media(&world, device.clone());
+    let journal = Journal::open(pmem, disk, &options).expect("opens");
     let journal = Arc::new(journal);
     let write = |journal: &Front, block: usize| {
         let image = content_of(1, block, Write);

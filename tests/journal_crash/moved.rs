@@ -8,8 +8,8 @@ use lab::oracle::{BLOCK_BYTES, BLOCKS, Block};
 use nvm_journal::policy::{Pacing, Thresholds};
 use sim_disk::{Explorer, Image, Mark, Model, Mutant, Mutation, Mutator, Scenario, World};
 
-use crate::probe::{Logged, Probe};
-use crate::program::{Front, Program, read_all};
+use crate::probe::{Device, Logged, Probe};
+use crate::program::{Front, Program, media, read_all};
 
 /// Blocks that each round changes. The first round alone changes the others, so that segments of
 /// the log are left with few blocks.
@@ -107,8 +107,8 @@ impl Moved {
             }
             By::Frames => options.thresholds(Thresholds::new(255, 255)).index_frames(FRAMES),
         };
-        let device = crate::probe::Device::new(world.disk(0));
-        let journal = Front::open(world.pmem(), device, &options);
+        let (pmem, disk) = media(world, Device::new(world.disk(0)));
+        let journal = Front::open(pmem, disk, &options);
         let journal = journal.map_err(|error| error.to_string())?;
         // The timer begins.
         self.tick(&journal, 0).map(|()| journal)

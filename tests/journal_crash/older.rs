@@ -3,10 +3,10 @@
 
 use journal_core::policy::Thresholds;
 use journal_core::{BlockNumber, Durability, Operation, Overwrite, Rule};
+use lab::erased::{DynJournal, any_options, of_world};
 use lab::oracle::{Change, End};
 use lab::whole_first::{Ask, Life, Opens, needs_slots_written_whole};
-use nvm_journal::{Error, Journal, On, Options};
-use sim_disk::{Explorer, Model, Mutator, SimDisk, SimPmem, World};
+use sim_disk::{Explorer, Model, Mutator, World};
 
 use crate::probe::Logged;
 use crate::program::{Program, Step};
@@ -52,8 +52,6 @@ fn the_entry_of_the_newest_version_stays_while_older_frames_do() {
 /// The front door on one block.
 struct Door;
 
-type Opened = Journal<Logged, On<SimPmem, SimDisk, Mutator>>;
-
 impl Opens for Door {
     type Policy = Logged;
 
@@ -66,8 +64,9 @@ impl Opens for Door {
     }
 
     fn open(&self, world: &World, mutator: Mutator, live: Life<'_>) -> Result<(), String> {
-        let options = Options::new().policy(self.policy()).hook(mutator).index_frames(16);
-        let opened: Result<Opened, Error> = Journal::open(world.pmem(), world.disk(0), &options);
+        let options = any_options(self.policy(), mutator).index_frames(16);
+        let (pmem, disk) = of_world(world);
+        let opened = DynJournal::open(pmem, disk, &options);
         let journal = opened.map_err(|error| error.to_string())?;
         live(&mut |ask| {
             let answer = match ask {

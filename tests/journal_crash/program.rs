@@ -9,10 +9,11 @@ use journal_core::{
     BlockNumber, DeviceFacts, Durability, Geometry, OpenError, Operation, Overwrite,
     PortableKernels, Protocol,
 };
-use nvm_journal::{Error, Journal, On, Options};
-use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, SimPmem, World};
+use nvm_journal::{Error, Journal, Options};
+use sim_disk::{DiskImage, Image, Model, Mutator, Scenario, World};
 
 use crate::probe::{Device, HALF_BYTES, Logged, Probe};
+use lab::erased::{AnyMachine, DynDisk, DynHook, DynJournal, DynPmem, DynPolicy};
 use lab::oracle::{
     BLOCK_BYTES, BLOCKS, Block, Call, Change, End, content_of, judge, judge_read, next_number,
     sync_label,
@@ -21,8 +22,14 @@ use lab::oracle::{
 /// Bytes of a media unit, where the second superblock copy begins.
 pub(crate) const SUPERBLOCK_UNIT: u64 = 256;
 
-pub(crate) type Front = Journal<Logged, On<SimPmem, Device, Probe>>;
-type Transaction<'j> = nvm_journal::Transaction<'j, Logged, On<SimPmem, Device, Probe>>;
+/// As of all tests, so that the engine is not compiled again.
+pub(crate) type Front = DynJournal;
+type Transaction<'j> = nvm_journal::Transaction<'j, DynPolicy, AnyMachine>;
+
+/// The memory of a world, and a disk.
+pub(crate) fn media(world: &World, disk: Device) -> (DynPmem, DynDisk) {
+    (DynPmem::new(world.pmem()), DynDisk::new(disk))
+}
 
 /// A transaction of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +158,7 @@ impl Program {
         }
     }
 
-    pub(crate) fn options(&self, probe: Probe) -> Options<Logged, Probe> {
+    pub(crate) fn options(&self, probe: Probe) -> Options<DynPolicy, DynHook> {
         let options = match self.pinned {
             Some(blocks) => Options::new().pins_logged(true).cache_bytes(blocks * BLOCK_BYTES),
             None => Options::new(),
@@ -169,8 +176,8 @@ impl Program {
             .upkeep_in_commits(self.in_commits)
             .relogs(self.relogs)
             .clean_slots(self.clean_slots)
-            .policy(self.logs)
-            .hook(probe)
+            .policy(DynPolicy::new(self.logs))
+            .hook(DynHook::new(probe))
             .index_frames(64)
             .batch_blocks(self.batch)
             .buffer_bytes(self.buffer * BLOCK_BYTES)
@@ -183,7 +190,8 @@ impl Program {
         let probe = Probe::new(self.mutator.clone());
         // Some programs have lines streamed, and put together from pieces.
         let pmem = world.pmem().with_stitches(self.steps.len() % 2 == 1);
-        Journal::open(pmem, Device::new(world.disk(0)), &self.options(probe))
+        let (pmem, disk) = (DynPmem::new(pmem), DynDisk::new(Device::new(world.disk(0))));
+        Journal::open(pmem, disk, &self.options(probe))
     }
 
     /// Opens the journal and runs steps; a reopen begins anew with what is left.

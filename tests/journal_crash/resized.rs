@@ -230,7 +230,8 @@ fn two_disks_as_one_keep_their_size() {
         assert!(matches!(refused, Error::Open(OpenError::WrongDevice { .. })), "{refused}");
     }
     assert!(world.visible() == before, "nothing was written");
-    let journal = Journal::open(world.pmem(), joined(SMALL), &options).expect("as it was");
+    let journal =
+        Journal::open(DynPmem::new(world.pmem()), joined(SMALL), &options).expect("as it was");
     let mut image = [0; BLOCK];
     journal.read(last, &mut image).expect("is there");
     assert_eq!(image, [9; BLOCK]);

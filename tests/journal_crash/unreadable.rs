@@ -7,7 +7,7 @@ use sim_disk::{Explorer, Image, Mark, Model, Mutator, Scenario, World};
 
 use crate::guards::within;
 use crate::probe::{Device, Logged, Probe};
-use crate::program::{Front, Program, read_block};
+use crate::program::{Front, Program, media, read_block};
 use lab::oracle::{BLOCKS, Block, Change, content_of};
 
 use Change::{Touch, Write};
@@ -165,7 +165,8 @@ fn nobody_waits_for_ever_for_a_thread_that_cannot_make_room() {
         let ward = Ward::new(1, 10 * 64);
         let world = World::boot(ward.image.clone(), Model::Torn8);
         let options = ward.program.options(Probe::new(Mutator::new())).background_checkpoint(true);
-        let journal = Journal::open(world.pmem(), Device::new(world.disk(0)), &options);
+        let (pmem, disk) = media(&world, Device::new(world.disk(0)));
+        let journal = Journal::open(pmem, disk, &options);
         let journal = journal.expect("opens");
         assert_eq!(fill(&journal), TOLD);
         ward.check(&journal);
@@ -180,7 +181,8 @@ fn an_index_full_of_what_cannot_go_is_an_error_that_says_why() {
         let ward = Ward::new(1, 64 * 64);
         let world = World::boot(ward.image.clone(), Model::Torn8);
         let options = ward.program.options(Probe::new(Mutator::new())).index_frames(6);
-        let journal = Journal::open(world.pmem(), Device::new(world.disk(0)), &options);
+        let (pmem, disk) = media(&world, Device::new(world.disk(0)));
+        let journal = Journal::open(pmem, disk, &options);
         let journal = journal.expect("opens");
         assert_eq!(fill(&journal), TOLD);
         ward.check(&journal);

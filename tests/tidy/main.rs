@@ -187,7 +187,7 @@ const HOUSES: [House; 16] = [
             ("core_crash", &["second_reader"]),
             ("known_bugs", &["core_crash"]),
             ("engines", &[]),
-            ("papers", &["engines", "plot", "trace"]),
+            ("papers", &["engines", "erased", "plot", "trace"]),
             ("gates", &[]),
             ("figures", &["bounds", "engines", "erased", "papers", "replay", "trace"]),
             (

@@ -10,6 +10,7 @@ use crate::engine::read::Keeps;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::shared::Shared;
+use crate::staging::staged::ready::Ready;
 use crate::staging::work::Work;
 
 impl<L: Policy, M: Machine> Shared<L, M> {
@@ -25,17 +26,53 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         durability: Durability,
         error: &mut Option<Error>,
     ) -> Option<Recorded> {
-        // Where it touches what was gathered, or gives a block up, its record may name several
-        // others. These ways have room for one name, and for no note.
-        let names_several = work.names.count() > 1 || work.names.note().is_some();
-        let is_usual = !(work.bypasses || work.on_gathered || names_several);
-        if !is_usual || self.common.policy.counts_alike() {
+        if !self.is_taken_alone(work) {
             return None;
         }
         if Several::may_be(operation) {
             return self.commit_taken_as::<Several<'_>>(work, operation, keeps, durability, error);
         }
         self.commit_taken_as::<Sole<'_>>(work, operation, keeps, durability, error)
+    }
+
+    /// Like `commit_taken`, where the old image of the only operation is lent to the policy. It
+    /// asks the policy again where it returns no record, and stores no error (L3).
+    #[inline]
+    pub(crate) fn commit_lent(
+        &self,
+        work: &mut Work,
+        operations: &Ready<'_>,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
+        let operation = operations.lent_operation()?;
+        let Operation::Update(update) = operation else { return None };
+        if !self.is_taken_alone(work) {
+            return None;
+        }
+        let (_, encoded) = work.for_one();
+        let with_check = update.change.image().is_none();
+        let sole = self.with_kept_and_check(update.block, with_check, |kept| {
+            self.common.sole_on(update, kept?, encoded)
+        })?;
+        self.commit_encoded(work, sole, operation, self.keeps_staged(), durability, error)
+    }
+
+    /// What is kept of a staged transaction behind its record. Readers of what is pinned wait no
+    /// longer when its blocks come free, so copies of its images are kept before.
+    #[inline]
+    pub(super) const fn keeps_staged(&self) -> Keeps {
+        if self.pins { Keeps::All } else { Keeps::Patches }
+    }
+
+    /// Whether the lone operation of a transaction can be stored here.
+    #[inline]
+    fn is_taken_alone(&self, work: &Work) -> bool {
+        // Where it touches what was gathered, or gives a block up, its record may name several
+        // others. These ways have room for one name, and for no note.
+        let names_several = work.names.count() > 1 || work.names.note().is_some();
+        let is_usual = !(work.bypasses || work.on_gathered || names_several);
+        is_usual && !self.common.policy.counts_alike()
     }
 
     #[inline]
@@ -48,7 +85,21 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         error: &mut Option<Error>,
     ) -> Option<Recorded> {
         let (_, encoded) = work.for_one();
-        let mut alone = A::of(&self.common, operation, encoded)?;
+        let alone = A::of(&self.common, operation, encoded)?;
+        self.commit_encoded(work, alone, operation, keeps, durability, error)
+    }
+
+    /// Commits an operation that is encoded, if enough bytes are reserved.
+    #[inline]
+    fn commit_encoded<'o, A: Alone<'o, L, M::Kernels>>(
+        &self,
+        work: &mut Work,
+        mut alone: A,
+        operation: &Operation<'o>,
+        keeps: Keeps,
+        durability: Durability,
+        error: &mut Option<Error>,
+    ) -> Option<Recorded> {
         let most = self.common.sole_bytes_max(alone.sole());
         if most > work.reserved_bytes {
             return None;

@@ -154,6 +154,12 @@ impl<'s> Ready<'s> {
         self.one.filter(|_| !self.staged.blocks[0].is_lent)
     }
 
+    /// The only operation, where there are no more, and its old image is lent.
+    #[inline]
+    pub(crate) fn lent_operation(&self) -> Option<&Operation<'s>> {
+        self.one.filter(|_| self.staged.blocks[0].is_lent)
+    }
+
     #[inline(never)]
     fn one_of_many(&self, at: usize) -> Operation<'_> {
         self.staged.operation_among(at, self.patches)

@@ -1,17 +1,16 @@
 //! Snapshots that are open while threads write, and every crash of that: what they show is one
 //! committed state, and stays so.
 
+use lab::erased::{AnyMachine, DynPolicy};
 use lab::oracle::{BLOCK_BYTES, BLOCKS, Block, judge_snapshot};
-use nvm_journal::{BlockNumber, On, Snapshot};
-use sim_disk::SimPmem;
+use nvm_journal::{BlockNumber, Snapshot};
 
 use super::*;
-use crate::probe::{Device, Probe};
 
 /// How often a snapshot is read again, each time behind further transactions.
 const AGAIN: u64 = 6;
 
-type Seen<'j> = Snapshot<'j, Logged, On<SimPmem, Device, Probe>>;
+type Seen<'j> = Snapshot<'j, DynPolicy, AnyMachine>;
 
 /// All that a snapshot shows, unless an upkeep has ended it.
 fn all_of(snapshot: &Seen<'_>) -> Result<Option<[Block; BLOCKS]>, String> {

@@ -15,7 +15,7 @@ use crate::index::{Index, IndexMemory, Lead};
 use crate::order::ordered::Hook;
 use crate::ports::kernels::Kernels;
 use crate::ports::pmem::Pmem;
-use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix};
+use crate::ports::policy::{Change, Encoder, Placement, Policy, Prefix, Update};
 use crate::ports::stitched::Piece;
 use crate::space::lane::{Goes, Lane, Names, OpenRecord};
 use crate::space::part::{FrameIn, LentPayload, Lists, put_words};
@@ -87,6 +87,15 @@ impl<'a, L: Policy, K: Kernels> Alone<'a, L, K> for Sole<'a> {
     }
 }
 
+impl<'a> Sole<'a> {
+    #[inline(always)]
+    fn new(block: BlockNumber, form: Form, len: usize, (prefix, lent): (Prefix, &'a [u8])) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let frame = FrameIn { block, len, form, operation: 0 };
+        Self { frame, prefix, lent, named: None }
+    }
+}
+
 impl Sole<'_> {
     /// The block that it changes.
     #[inline]
@@ -136,31 +145,58 @@ impl<L: Policy, K: Kernels> Common<L, K> {
         if self.geometry.lane_slots_and_log() > 0 {
             return None;
         }
-        let mut prefix = Prefix::NONE;
+        let (mut prefix, block) = (Prefix::NONE, operation.block());
         let (form, len, lent): (_, _, &[u8]) = match operation {
             Operation::Update(update) => {
-                if let Some((before, bytes)) = self.prefixed(&update.change) {
-                    prefix = before;
-                    (Form::Encoded, before.bytes().saturating_add(bytes.len()), bytes)
-                } else {
-                    // A policy always has a whole block of room.
-                    let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
-                    match self.placement(update, None, &mut encoder, Goes::ByPolicy) {
-                        Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
-                        Placement::Image => {
-                            let image = update.change.image()?;
-                            (Form::Image, image.len(), image)
-                        }
-                        _ => return None,
-                    }
-                }
+                let Some((before, bytes)) = self.prefixed(&update.change) else {
+                    return self.sole_placed(update, None, update.change.image(), encoded);
+                };
+                prefix = before;
+                (Form::Encoded, before.bytes().saturating_add(bytes.len()), bytes)
             }
             Operation::Discard(_) => (Form::Discard, 0, &[]),
             Operation::Active(..) => return None,
         };
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
-        let frame = FrameIn { block: operation.block(), len, form, operation: 0 };
-        Some(Sole { frame, prefix, lent, named: None })
+        Some(Sole::new(block, form, len, (prefix, lent)))
+    }
+
+    /// Like [`Alone::of`], for an update whose old image is lent, with its check if that is known.
+    /// `None` as well where nothing changes.
+    #[inline]
+    pub fn sole_on<'a>(
+        &self,
+        update: &Update<'a>,
+        (old, check): (&[u8], Option<u64>),
+        encoded: &mut [u8],
+    ) -> Option<Sole<'a>> {
+        if self.geometry.lane_slots_and_log() > 0 {
+            return None;
+        }
+        let on_old = Update { old: Some(old), ..*update };
+        self.sole_placed(&on_old, check, update.change.image(), encoded)
+    }
+
+    /// What an update becomes by the policy's answer. Its image is given, if it has one.
+    #[inline(always)]
+    fn sole_placed<'a>(
+        &self,
+        update: &Update<'_>,
+        old_check: Option<u64>,
+        image: Option<&'a [u8]>,
+        encoded: &mut [u8],
+    ) -> Option<Sole<'a>> {
+        // A policy always has a whole block of room.
+        let mut encoder = Encoder::new(encoded.get_mut(..self.block_bytes())?);
+        let (form, len, lent): (_, _, &[u8]) =
+            match self.placement(update, old_check, &mut encoder, Goes::ByPolicy) {
+                Placement::Encoded => (Form::Encoded, encoder.as_bytes().len(), &[]),
+                Placement::Image => {
+                    let image = image?;
+                    (Form::Image, image.len(), image)
+                }
+                _ => return None,
+            };
+        Some(Sole::new(update.block, form, len, (Prefix::NONE, lent)))
     }
 
     /// For a single patch: the policy's prefix, and the patch's bytes. `None` if it is no single

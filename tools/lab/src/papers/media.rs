@@ -5,13 +5,15 @@ use core::time::Duration;
 
 use block_journal::{BlockJournal, Config, JournalDevice, Mode, Partition};
 use journal_core::{
-    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, Offset, Pmem as _, PmemRead as _,
+    BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, NoHook, Offset, Pmem as _,
+    PmemRead as _,
 };
-use nvm_journal::{Journal, On, Options, Region};
+use nvm_journal::{Journal, Options, Region};
 use pmem_sys::Reader;
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, TimedDisk, TimedPmem};
 
 use crate::engines::Failure;
+use crate::erased::{DynDisk, DynHook, DynJournal, DynPmem, DynPolicy, any_options};
 use crate::papers::BLOCK;
 use crate::papers::policy::HostPolicy;
 
@@ -78,15 +80,19 @@ impl BlockDevice for HostDisk {
 }
 
 /// The journal of all figures.
-pub type TimedJournal = Journal<HostPolicy, On<TimedPmem<Region>, HostDisk>>;
+pub type TimedJournal = DynJournal;
+
+/// Its options.
+pub type TimedOptions = Options<DynPolicy, DynHook>;
 
 /// The options that all journals here have: one lane, the usual shield, and few syncs in a
 /// checkpoint. `step_blocks` go home at a time where a transaction finds no room, `batch_blocks`
 /// otherwise.
-pub fn options(policy: HostPolicy, batch_blocks: u64, step_blocks: u64) -> Options<HostPolicy> {
+pub fn options(policy: HostPolicy, batch_blocks: u64, step_blocks: u64) -> TimedOptions {
     let step = Duration::from_nanos(step_blocks * BLOCK as u64);
     let batch = batch_blocks as usize;
-    Options::new().policy(policy).lanes(1).batch_blocks(batch).longest_stop(step).disk_log(true)
+    let options = any_options(policy, NoHook).lanes(1).batch_blocks(batch);
+    options.longest_stop(step).disk_log(true)
 }
 
 /// Formats a journal in a memory of `nvm_bytes`. The format itself takes no time of the run.
@@ -95,7 +101,7 @@ pub fn journal(
     disk: &TimedDisk,
     memory: MemoryModel,
     nvm_bytes: u64,
-    options: &Options<HostPolicy>,
+    options: &TimedOptions,
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
     let region = Region::anonymous(nvm_bytes)?;
     formatted(clock, disk, memory, region, options)
@@ -119,13 +125,14 @@ pub fn formatted(
     disk: &TimedDisk,
     memory: MemoryModel,
     region: Region,
-    options: &Options<HostPolicy>,
+    options: &TimedOptions,
 ) -> Result<(TimedJournal, MemoryMeter), Failure> {
     let shield = shield_blocks(region.len());
     let pmem = TimedPmem::new(region, clock, memory);
     let meter = pmem.meter();
     let options = options.clone().shield_blocks(shield as u32);
-    let journal = Journal::format(pmem, HostDisk::new(disk.clone()), &options)?;
+    let disk = DynDisk::new(HostDisk::new(disk.clone()));
+    let journal = Journal::format(DynPmem::new(pmem), disk, &options)?;
     Ok((journal, meter))
 }
 

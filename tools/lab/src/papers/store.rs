@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use block_journal::{BlockJournal, Config, JournalDevice, Mode, Partition, PmemDisk, Transaction};
 use journal_core::{BlockDevice, BlockNumber, BlockSize, DeviceError, DeviceFacts, PmemShare as _};
-use nvm_journal::{Hint, Options, Region};
+use nvm_journal::{Hint, Region};
 use pmem_sys::Reader;
 use sim_disk::time::{Clock, MemoryMeter, MemoryModel, MemoryUse, TimedDisk, TimedPmem};
 
@@ -15,8 +15,7 @@ use crate::papers::BLOCK;
 use crate::papers::files::data::FileData;
 use crate::papers::files::fs::{Changes, FileSystem};
 use crate::papers::host::{FILLED_TIMES, RAM_DISK_BLOCK_NS};
-use crate::papers::media::{self, HostDisk, TimedJournal};
-use crate::papers::policy::HostPolicy;
+use crate::papers::media::{self, HostDisk, TimedJournal, TimedOptions};
 
 /// A disk in memory, behind the block layer.
 #[derive(Debug)]
@@ -174,7 +173,7 @@ impl Store {
         memory: MemoryModel,
         nvm_bytes: u64,
         logs_data: bool,
-        options: &Options<HostPolicy>,
+        options: &TimedOptions,
     ) -> Result<Self, Failure> {
         let region = Region::anonymous(nvm_bytes)?;
         let reader = region.reader();

@@ -7,6 +7,7 @@ use nvm_journal::{Journal, Lcow};
 use sim_disk::time::{Clock, MemoryModel, TimedPmem};
 
 use crate::engines::Failure;
+use crate::erased::{DynDisk, DynPmem};
 use crate::papers::files::case::{InNvm, Kept, Machine, Medium};
 use crate::papers::files::fs::Directories;
 use crate::papers::files::loads::{self, Loop, Overwrite};
@@ -379,7 +380,7 @@ fn recovered(
     let mut times = [clock.now(); 4];
     let options = nvm.options(&clock, scale).drain_on_open(!apart);
     // A host that has just started has no block in its memory.
-    let journal = Journal::open(pmem, HostDisk::cold(disk), &options)?;
+    let journal = Journal::open(DynPmem::new(pmem), DynDisk::new(HostDisk::cold(disk)), &options)?;
     times[1] = clock.now();
     let metadata = journal.checkpoint_rings()?.blocks;
     times[2] = clock.now();

@@ -3,7 +3,6 @@
 use block_journal::Mode;
 use journal_core::policy::{Pacing, Policy as _};
 use journal_core::{BlockSize, DeviceFacts, Overwrite, Protocol};
-use nvm_journal::Options;
 use sim_disk::Rng;
 use sim_disk::time::{
     Card, CardModel, Clock, Drive, Hdd, HddModel, MemoryModel, QueueFacts, Ssd, SsdModel, TimedDisk,
@@ -16,7 +15,7 @@ use crate::papers::files::fs::{Directories, FileSystem};
 use crate::papers::files::setup::{Checkpoints, Ran, Setup};
 use crate::papers::files::world::{Load, World};
 use crate::papers::host::Host;
-use crate::papers::media;
+use crate::papers::media::{self, TimedOptions};
 use crate::papers::policy::HostPolicy;
 use crate::papers::store::{Ring, Store};
 
@@ -95,7 +94,7 @@ pub struct InNvm {
 
 impl InNvm {
     /// How the journal is formatted and opened.
-    pub fn options(&self, clock: &Clock, scale: u64) -> Options<HostPolicy> {
+    pub fn options(&self, clock: &Clock, scale: u64) -> TimedOptions {
         let policy = (self.policy)(clock);
         // The host commits. When a checkpoint is due by the clock is the policy's choice.
         let after = policy.pacing().checkpoint_after.map(|after| after / scale as u32);
