@@ -167,15 +167,16 @@ impl fmt::Display for NativeKernels {
     }
 }
 
-#[cfg(test)]
+// Under Miri all kernels are portable code, which is safe.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Of random inputs; more would take Miri minutes.
-    const LEN_MAX: usize = if cfg!(miri) { 100 } else { 5000 };
+    /// Of random inputs.
+    const LEN_MAX: usize = 5000;
 
     /// Bytes without a pattern that a wrong fold could keep.
     fn noise(len: usize) -> Vec<u8> {
@@ -217,7 +218,7 @@ mod tests {
     /// Each length up to several rounds of the widest loop, so each number of rounds and each rest.
     #[test]
     fn every_length_gives_what_portable_code_gives() {
-        let len_max = if cfg!(miri) { 40 } else { 1500 };
+        let len_max = 1500;
         let bytes = noise(len_max + 3);
         for kernels in NativeKernels::supported() {
             for len in 0..=len_max {
@@ -234,7 +235,7 @@ mod tests {
     }
 
     /// The trap of checksums: a detection that is compiled out, and nobody notices.
-    #[cfg(all(target_arch = "x86_64", not(any(miri, portable))))]
+    #[cfg(all(target_arch = "x86_64", not(portable)))]
     #[test]
     fn what_the_processor_has_is_used() {
         let names: Vec<_> = NativeKernels::supported().map(|has| has.to_string()).collect();
@@ -261,7 +262,7 @@ mod tests {
     /// Each length up to several groups, with masks that are as long, longer and shorter.
     #[test]
     fn words_that_differ_are_those_that_portable_code_finds() {
-        let len_max = if cfg!(miri) { 80 } else { 1700 };
+        let len_max = 1700;
         let older = noise(len_max + 8);
         for kernels in NativeKernels::supported() {
             for len in 0..=len_max {

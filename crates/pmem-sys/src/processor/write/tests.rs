@@ -178,7 +178,7 @@ fn methods() -> Vec<Method> {
 }
 
 fn every_range() -> impl Iterator<Item = (usize, usize)> {
-    let (alignments, lengths) = if cfg!(miri) { (21, 37) } else { (1, 1) };
+    let (alignments, lengths) = if cfg!(miri) { (21, 61) } else { (1, 1) };
     (0..64)
         .step_by(alignments)
         .flat_map(move |at| (0..=300).step_by(lengths).map(move |len| (LINE_BYTES + at, len)))
