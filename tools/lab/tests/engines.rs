@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use block_journal::{Config, JournalDevice, Mode, Partition, PmemDisk};
 use full_block::FullBlock;
-use journal_core::{BlockDevice, BlockNumber, BlockSize};
+use journal_core::{BlockDevice, BlockNumber, BlockSize, NoHook};
 use lab::bench::media::MemoryDisk;
 use lab::engines::{BlockEngine, CountedDisk, Engine, Failure, NvmEngine, Update};
-use nvm_journal::{Journal, Options, Region};
+use lab::erased::{DynDisk, DynJournal, DynPmem, any_options};
+use nvm_journal::Region;
 use sim_disk::Rng;
 
 const BLOCK: usize = 4096;
@@ -29,8 +30,9 @@ type OnDisk = (Box<dyn Engine>, Disk);
 fn engines() -> Result<Vec<OnDisk>, Failure> {
     let mut engines: Vec<OnDisk> = Vec::new();
     let home = disk(BLOCKS);
-    let options = Options::new().policy(FullBlock);
-    let journal = Journal::format(Region::anonymous(4 << 20)?, home.clone(), &options)?;
+    let nvm = DynPmem::new(Region::anonymous(4 << 20)?);
+    let disk_of_journal = DynDisk::new(home.clone());
+    let journal = DynJournal::format(nvm, disk_of_journal, &any_options(FullBlock, NoHook))?;
     engines.push((Box::new(NvmEngine::new(journal)), home));
     for mode in Mode::ALL {
         let home = disk(BLOCKS);
