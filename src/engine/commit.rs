@@ -24,7 +24,8 @@
 //!
 //! A transaction is staged, and has locked and reserved as it was made:
 //! [`commit_ready`](Shared::commit_ready). A lone operation of it is not prepared: `commit_taken`
-//! (`commit/taken.rs`) stores it as `commit_sole` does.
+//! (`commit/taken.rs`) stores it as `commit_sole` does, and `commit_lent` does where the policy is
+//! lent its old image.
 //! What was [gathered](crate::engine::gather) is committed in the same way, by the thread that
 //! needs it done.
 //!

@@ -170,6 +170,34 @@ fn every_policy_keeps_notes_over_closes_and_opens() {
     }
 }
 
+/// A lone patch of a block that the cache keeps takes a short way to its record, which has no room
+/// for a note.
+#[test]
+fn a_note_beside_a_patch_of_a_kept_block_is_in_its_record() {
+    for policy in AnyPolicy::ALL.iter().copied() {
+        let facts = DeviceFacts::new(64, Overwrite::MayLeaveGarbage);
+        let plan = any_options(policy, NoHook).lanes(2).cache_bytes(1 << 20);
+        let disk = DiskImage::blank(BlockSize::DEFAULT, 512, facts);
+        let world = World::boot(Image::blank(8 << 20).with_disk(disk), Model::Torn8);
+        let (nvm, disk) = lab::erased::of_world(&world);
+        let journal = Journal::format(nvm, disk, &plan).expect("formats");
+        journal.transact(|tx| tx.write(block(1), &[1; BLOCK])).expect("commits");
+        journal.read(block(1), &mut [0; BLOCK]).expect("reads, and keeps");
+        let patched = journal.transact(|tx| {
+            tx.note([5, 6])?;
+            tx.write_at(block(1), 100, b"patch")
+        });
+        patched.expect("commits");
+        drop(journal);
+        let (nvm, disk) = lab::erased::of_world(&world);
+        let journal: DynJournal = Journal::open(nvm, disk, &plan).expect("opens");
+        assert_eq!(journal.recovery().note, Some([5, 6]), "{policy}");
+        let mut found = [0; BLOCK];
+        journal.read(block(1), &mut found).expect("reads");
+        assert_eq!(found[98..107], *b"\x01\x01patch\x01\x01", "{policy}");
+    }
+}
+
 /// What was gathered with a note before counts before, though nothing else joins the two.
 #[test]
 fn a_note_is_newer_than_those_that_were_gathered_before() {

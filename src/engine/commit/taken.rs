@@ -1,5 +1,6 @@
 //! The lone operation of a transaction that has locked its block: it is stored as
-//! [`commit_short`](crate::engine::commit_short) stores one, without being prepared.
+//! [`commit_short`](crate::engine::commit_short) stores one, without being prepared. So it is too
+//! where the policy is lent its old image.
 
 use journal_core::parts::{Alone, Several, Sole};
 use journal_core::policy::Policy;
@@ -35,8 +36,8 @@ impl<L: Policy, M: Machine> Shared<L, M> {
         self.commit_taken_as::<Sole<'_>>(work, operation, keeps, durability, error)
     }
 
-    /// Like `commit_taken`, where the old image of the only operation is lent to the policy. It
-    /// asks the policy again where it returns no record, and stores no error (L3).
+    /// Like `commit_taken`, where the old image of the only operation is lent to the policy. Where
+    /// it returns no record and stores no error, the caller asks the policy anew.
     #[inline]
     pub(crate) fn commit_lent(
         &self,
